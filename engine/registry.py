@@ -1,0 +1,174 @@
+"""One list per kind of thing; the form, the command line, the tests and the README derive from it.
+
+A registered class is a frozen dataclass whose fields are made by `option`: the field carries its
+own bounds and help, so that a page can draw it and a spec can check it without a second list.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+
+class FieldError(NamedTuple):
+    """What is wrong, at which dotted field of the spec."""
+
+    field: str
+    message: str
+
+
+class SpecError(ValueError):
+    """Bad input.  Carries one sentence per field; nothing was run and nothing was changed."""
+
+    def __init__(self, *errors: FieldError):
+        self.errors = tuple(errors)
+        super().__init__("; ".join(f"{e.field}: {e.message}" for e in errors))
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    label: str = "",
+    low: float | None = None,
+    high: float | None = None,
+    choices: Sequence[str] = (),
+    when: str = "",
+    long: bool = False,
+) -> Any:
+    """A dataclass field with its form: label, bounds, choices, and `when` ("gate=onehot") it matters.
+
+    The type of `default` (bool, int, float, str, tuple) is the type of the field; a tuple is a list
+    in JSON.  `long` asks for a text area.
+    """
+    meta = dict(help=help, label=label, low=low, high=high, choices=tuple(choices), when=when, long=long)
+    return dataclasses.field(default=default, metadata=meta)
+
+
+class Registry(dict):
+    """name → frozen dataclass.  `kind` names what is listed: "memory", "task"."""
+
+    def __init__(self, kind: str):
+        super().__init__()
+        self.kind = kind
+
+    def register(self, name: str):
+        def add(cls):
+            cls.kind = name
+            self[name] = cls
+            return cls
+
+        return add
+
+    def find(self, name: Any) -> type:
+        """The class of that name, or a SpecError that lists what exists."""
+        if isinstance(name, str) and name in self:
+            return self[name]
+        raise SpecError(FieldError(f"{self.kind}.kind", f"unknown {self.kind} {name!r}{suggest(name, self)}"))
+
+    def build(self, values: Any) -> Any:
+        """A checked instance from its dict form `{"kind": name, **options}`; errors name each field."""
+        if not isinstance(values, dict):
+            raise SpecError(FieldError(self.kind, f"must be a table of options, not {values!r}"))
+        if "kind" not in values:
+            raise SpecError(FieldError(f"{self.kind}.kind", f"is missing{suggest('', self)}"))
+        cls = self.find(values["kind"])
+        return from_options(cls, {k: v for k, v in values.items() if k != "kind"}, self.kind)
+
+    def schema(self) -> dict[str, dict]:
+        """JSON form of the whole list, for the page and the command line."""
+        return {
+            name: {"help": (cls.__doc__ or "").strip().split("\n")[0], "fields": fields_schema(cls)}
+            for name, cls in self.items()
+        }
+
+
+def suggest(name: Any, known: Sequence[str]) -> str:
+    """ "; did you mean …" or "; known: …", for the end of an error."""
+    close = difflib.get_close_matches(str(name), list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(sorted(known))}"
+
+
+def fields_schema(cls: type) -> list[dict]:
+    return [
+        {"name": f.name, "type": type(f.default).__name__, "default": jsonable(f.default), **f.metadata}
+        for f in dataclasses.fields(cls)
+    ]
+
+
+def jsonable(value: Any) -> Any:
+    return [jsonable(v) for v in value] if isinstance(value, tuple | list) else value
+
+
+def frozen(value: Any) -> Any:
+    return tuple(frozen(v) for v in value) if isinstance(value, list | tuple) else value
+
+
+def to_options(item: Any) -> dict:
+    """The dict form of a registered instance, all fields, `kind` first."""
+    pairs = {f.name: jsonable(getattr(item, f.name)) for f in dataclasses.fields(item)}
+    return {"kind": item.kind, **pairs}
+
+
+def from_options(cls: type, values: dict, prefix: str) -> Any:
+    """Check types, bounds and names of every option, then build; `cls.check()` adds joint rules.
+
+    `cls.normalise(values)`, where it exists, may rewrite friendlier spellings first.
+    """
+    if hasattr(cls, "normalise"):
+        values = cls.normalise(dict(values))
+    fields = {f.name: f for f in dataclasses.fields(cls)}
+    errors, clean = [], {}
+    for name, value in values.items():
+        if name not in fields:
+            errors.append(FieldError(f"{prefix}.{name}", f"unknown option{suggest(name, fields)}"))
+            continue
+        problem, value = check_value(fields[name], value)
+        if problem:
+            errors.append(FieldError(f"{prefix}.{name}", problem))
+        clean[name] = value
+    if not errors:
+        item = cls(**clean)
+        errors = [FieldError(f"{prefix}.{e.field}", e.message) for e in getattr(item, "check", list)()]
+        if not errors:
+            return item
+    raise SpecError(*errors)
+
+
+def check_value(field: dataclasses.Field, value: Any) -> tuple[str, Any]:
+    """("", value in the field's type) or (what is wrong, value)."""
+    kind, meta = type(field.default), field.metadata
+    low, high, choices = meta.get("low"), meta.get("high"), meta.get("choices")
+    if kind is bool:
+        return ("", value) if isinstance(value, bool) else (f"must be true or false, not {value!r}", value)
+    if kind in (int, float):
+        name = "a whole number" if kind is int else "a number"
+        span = bounds_text(low, high)
+        whole = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if not whole or (kind is int and value != int(value)):
+            return f"must be {name}{span}, not {value!r}", value
+        if (low is not None and value < low) or (high is not None and value > high):
+            return f"must be {name}{span}, not {value!r}", value
+        return "", kind(value)
+    if kind is tuple:
+        if not isinstance(value, list | tuple):
+            return f"must be a list, not {value!r}", value
+        return "", frozen(value)
+    if not isinstance(value, str):
+        return f"must be text, not {value!r}", value
+    if choices and value not in choices:
+        return f"must be one of {', '.join(choices)}, not {value!r}", value
+    return "", value
+
+
+def bounds_text(low: float | None, high: float | None) -> str:
+    if low is not None and high is not None:
+        return f" from {low} to {high}"
+    return f" of at least {low}" if low is not None else f" of at most {high}" if high is not None else ""
+
+
+MEMORIES = Registry("memory")
+TASKS = Registry("task")

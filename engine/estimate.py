@@ -1,0 +1,145 @@
+"""What a run will cost, told before anything runs, and the caps that refuse it.
+
+A guess from sizes in the config, or from a speed that was measured on this machine.  Knows numbers
+only: no tokenizer, no weights, no text.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.registry import FieldError, SpecError
+
+MAX_COPIES = 1_000_000
+MAX_SECONDS = 14 * 86_400
+MEMORY_SHARE = 0.9  # of this machine's memory
+
+# Floating-point operations per second and core (cpu) or device, by bytes per weight: from
+# MEASURED §6 (bf16 5e11, fp32 1.2 to 2e11 on one core of a recent server), lowered by a half for
+# pooled memory and older machines.
+RATES = {
+    "cpu": {8: 2e10, 4: 8e10, 2: 2e11},
+    "mps": {8: 5e11, 4: 1e12, 2: 2e12},
+    "cuda": {8: 5e12, 4: 2e13, 2: 8e13},
+}
+RUNTIME = 450_000_000  # torch, libraries and one slice of logits
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds and bytes of one run, its control included; `speed` in tokens per second."""
+
+    seconds: float
+    bytes: int
+    tokens: int
+    speed: float
+    measured: bool
+
+    def to_dict(self) -> dict:
+        source = "measured here" if self.measured else "guess"
+        return {"seconds": self.seconds, "bytes": self.bytes, "speed_source": source}
+
+
+def estimate(
+    spec: Any, facts: Any, copies: int, length: int, speed: float | None = None
+) -> Estimate:
+    """Cost of `copies` copies of `length` tokens, again for the control and a layer scan."""
+    passes = 1 + (spec.control is not None) + spec.settings.scan * len(facts.full_layers)
+    tokens = copies * length * passes
+    rate = speed or _guess(spec, facts, length)
+    return Estimate(tokens / rate, _bytes(spec, facts, copies, length), tokens, rate, bool(speed))
+
+
+def _guess(spec: Any, facts: Any, length: int) -> float:
+    """Tokens per second: two operations a weight, and the attention over half the length."""
+    attention = 2 * facts.n_layers * facts.q_heads * facts.head_dim * length
+    kind = spec.model.device.split(":")[0]
+    cores = min(os.cpu_count() or 1, 16) if kind == "cpu" else 1
+    return RATES[kind][facts.bytes_per_weight] * cores / (2 * facts.parameters + attention)
+
+
+def _bytes(spec: Any, facts: Any, copies: int, length: int) -> int:
+    """Peak of the worker: weights, one batch (keys, values, mask, activations), and the copies."""
+    width, batch = facts.bytes_per_weight, min(spec.settings.batch, copies)
+    weights = facts.parameters * width
+    if spec.control is not None and spec.control.model != spec.model:
+        weights *= 2
+    keys = length + (length // min(spec.memory.strides()) if spec.memory.strides() else 0)
+    cache = 2 * facts.n_layers * facts.kv_heads * facts.head_dim * length * width
+    mask = 3 * length * keys * width
+    activations = length * (12 * facts.hidden + 4 * facts.q_heads * facts.head_dim) * 4
+    return RUNTIME + weights + batch * (cache + mask + activations) + copies * length * 16
+
+
+def check_caps(spec: Any, cost: Estimate, copies: int, field: str = "samples") -> None:
+    """SpecError with the estimate and the cap that it passes."""
+    told = (
+        f"{copies:,} copies, {cost.tokens:,} tokens, about {duration(cost.seconds)} and "
+        f"{size(cost.bytes)} of memory"
+    )
+    memory = memory_limit()
+    if copies > MAX_COPIES:
+        most = MAX_COPIES // max(spec.settings.modulus, 1)
+        raise refuse(
+            field,
+            f"this run would be {told}; the cap is {MAX_COPIES:,} copies: at most {most:,} samples",
+        )
+    if cost.bytes > MEMORY_SHARE * memory:
+        cap = size(int(MEMORY_SHARE * memory))
+        raise refuse(field, f"this run would be {told}; the cap on this machine is {cap} of memory")
+    if cost.seconds > MAX_SECONDS:
+        raise refuse(field, f"this run would be {told}; the cap is {duration(MAX_SECONDS)}")
+
+
+def check_characters(sizes: list[int], spec: Any, facts: Any, field: str) -> None:
+    """Refuse a text that cannot fit before it is tokenised: 300 MB would take minutes.
+
+    No tokenizer in use spends fewer than one token on 32 characters of real text; the estimate that
+    is told counts 4 characters a token.
+    """
+    longest = max(sizes, default=0)
+    if longest > 32 * min(facts.positions, 1_000_000):
+        tokens = longest // 4
+        cost = estimate(spec, facts, spec.settings.modulus, tokens)
+        raise refuse(
+            field,
+            f"the prompt has {longest:,} characters, about {tokens:,} tokens; the model takes "
+            f"{facts.positions:,} positions: about {tokens - facts.positions:,} too many (it would "
+            f"take about {duration(cost.seconds)} and {size(cost.bytes)} of memory)",
+        )
+    cost = estimate(spec, facts, spec.settings.modulus, sum(sizes) // 4)
+    check_caps(spec, cost, len(sizes) * spec.settings.modulus, field)
+
+
+def memory_limit() -> int:
+    """Bytes of memory that this process may use: the machine's, or its control group's if less."""
+    limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            text = Path(path).read_text().strip()
+        except OSError:
+            continue
+        if text.isdigit():
+            limits.append(int(text))
+    return min(limits)
+
+
+def duration(seconds: float) -> str:
+    for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.0f} {unit}"
+    return f"{max(seconds, 1):.0f} seconds" if seconds >= 1.5 else "1 second"
+
+
+def size(count: int) -> str:
+    for unit, width in (("TB", 1e12), ("GB", 1e9)):
+        if count >= width:
+            return f"{count / width:,.1f} {unit}"
+    return f"{count / 1e6:.0f} MB"
+
+
+def refuse(field: str, message: str) -> SpecError:
+    return SpecError(FieldError(field, message))

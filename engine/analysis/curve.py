@@ -1,0 +1,159 @@
+"""Rows of answers → matrices [samples, residues] of what is measured (SCIENCE §2, §3).
+
+Curves are aligned by the target's own residue before samples are averaged, never by the pad count.
+Each token of a longer answer has a residue of its own.  What no row tells is NaN.
+Knows the columns of `rows.ANSWERS`; knows nothing about statistics.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+
+class Curves(NamedTuple):
+    """All matrices are [n, R] by residue, except `shift_*` [n, number of shifts]; NaN is missing."""
+
+    samples: np.ndarray  # [n] sample numbers
+    shifts: np.ndarray  # shift numbers, ascending
+    correct: np.ndarray  # 0 or 1: every answer token was the first choice
+    joint: np.ndarray  # probability of the whole answer
+    logprob: np.ndarray  # its natural log
+    tokens: tuple[np.ndarray, ...]  # probability of each answer token, by that token's own residue
+    positions: np.ndarray  # target position of each cell of the measure's matrix
+    value: np.ndarray  # the measure
+    shift_value: np.ndarray  # the measure of the copy at each shift
+    shift_joint: np.ndarray
+    shift_rivals: np.ndarray  # [rivals, number of shifts], mean over samples
+
+    @property
+    def complete(self) -> np.ndarray:
+        """[n] samples whose every residue is known."""
+        return np.isfinite(self.value).all(axis=1)
+
+
+class _Tokens(NamedTuple):
+    """Answer tokens of all rows, flat: which row, which place in the answer, what was measured."""
+
+    row: np.ndarray
+    place: np.ndarray
+    prob: np.ndarray
+    residue: np.ndarray
+
+
+def plain(answers: pd.DataFrame) -> pd.DataFrame:
+    """The rows of an ordinary sweep: a layer scan's rows are another question."""
+    return answers[answers["layer"] == -1] if "layer" in answers else answers
+
+
+def curves(answers: pd.DataFrame, modulus: int, measure: str) -> Curves:
+    """Align the rows of one run.  `measure`: "accuracy", "joint" or "token" (mean over answer tokens,
+    each by its own residue)."""
+    answers = plain(answers)
+    samples, row = np.unique(answers["sample"].to_numpy(int), return_inverse=True)
+    shifts, at_shift = np.unique(answers["shift"].to_numpy(int), return_inverse=True)
+    residue = answers["residue"].to_numpy(int) % modulus
+    logprob = answers["logprob"].to_numpy(float, na_value=np.nan)
+    correct = answers["correct"].to_numpy(float, na_value=np.nan)
+    position = answers["target_position"].to_numpy(float, na_value=np.nan)
+    joint = np.exp(logprob)
+    by_residue, by_shift = (len(samples), modulus), (len(samples), len(shifts))
+    cells = {
+        "correct": _spread(correct, row, residue, by_residue),
+        "joint": _spread(joint, row, residue, by_residue),
+    }
+    flat = _flatten(answers, residue, modulus)
+    tokens = tuple(
+        _spread(flat.prob[pick], row[flat.row[pick]], flat.residue[pick], by_residue)
+        for pick in (flat.place == k for k in range(flat.place.max(initial=-1) + 1))
+    )
+    positions = _spread(position, row, residue, by_residue)
+    if measure == "token":
+        own = position[flat.row] + (flat.residue - residue[flat.row]) % modulus
+        cells["token"] = _spread(flat.prob, row[flat.row], flat.residue, by_residue)
+        positions = _spread(own, row[flat.row], flat.residue, by_residue)
+        of_copy = _spread(flat.prob, row[flat.row], at_shift[flat.row], by_shift)
+    else:
+        of_copy = _spread(correct if measure == "accuracy" else joint, row, at_shift, by_shift)
+    value = cells["correct" if measure == "accuracy" else measure]
+    return Curves(
+        samples,
+        shifts,
+        cells["correct"],
+        cells["joint"],
+        _spread(logprob, row, residue, by_residue),
+        tokens,
+        positions,
+        value,
+        of_copy,
+        _spread(joint, row, at_shift, by_shift),
+        _rivals(answers, at_shift, len(shifts)),
+    )
+
+
+def mean_of(values: np.ndarray, axis: int = 0) -> np.ndarray:
+    """Mean along an axis, leaving out what is missing; NaN where all is."""
+    known = np.isfinite(values)
+    count = known.sum(axis=axis)
+    total = np.where(known, values, 0.0).sum(axis=axis)
+    return np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0)
+
+
+def fold(values: np.ndarray, stride: int) -> np.ndarray:
+    """[n, R] → [n, S]: each sample's mean over the residues of one phase (residue mod S)."""
+    return mean_of(values.reshape(len(values), -1, stride), axis=1)
+
+
+def _spread(
+    numbers: np.ndarray, row: np.ndarray, column: np.ndarray, shape: tuple[int, int]
+) -> np.ndarray:
+    """Mean of the numbers that fall in each cell; NaN where none does."""
+    known = np.isfinite(numbers)
+    where = row[known] * shape[1] + column[known]
+    cells = shape[0] * shape[1]
+    count = np.bincount(where, minlength=cells)
+    total = np.bincount(where, weights=numbers[known], minlength=cells)
+    return np.divide(total, count, out=np.full(cells, np.nan), where=count > 0).reshape(shape)
+
+
+def _lists(answers: pd.DataFrame, column: str) -> list[np.ndarray]:
+    """A list column as arrays; rows without a list are empty."""
+    if column not in answers:
+        return [np.empty(0)] * len(answers)
+    missing = (None, pd.NA)
+    return [
+        np.empty(0)
+        if any(cell is m for m in missing) or np.isscalar(cell)
+        else np.asarray(cell, float)
+        for cell in answers[column]
+    ]
+
+
+def _flatten(answers: pd.DataFrame, residue: np.ndarray, modulus: int) -> _Tokens:
+    """Answer tokens of all rows.  A row that lacks its tokens' residues lends them its own."""
+    logprobs = _lists(answers, "token_logprobs")
+    owners = _lists(answers, "token_residues")
+    sizes = np.array([len(x) for x in logprobs], int)
+    row = np.repeat(np.arange(len(sizes)), sizes)
+    place = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    own = [
+        o if len(o) == len(x) else np.full(len(x), r)
+        for x, o, r in zip(logprobs, owners, residue, strict=True)
+    ]
+    join = np.concatenate if len(sizes) else lambda _: np.empty(0)
+    return _Tokens(row, place, np.exp(join(logprobs)), join(own).astype(int) % modulus)
+
+
+def _rivals(answers: pd.DataFrame, at_shift: np.ndarray, shifts: int) -> np.ndarray:
+    """[rivals, shifts] mean probability of each rival at the first answer position."""
+    lists = _lists(answers, "rival_logprobs")
+    count = max((len(x) for x in lists), default=0)
+    table = np.full((len(lists), count), np.nan)
+    for cells, one in zip(table, lists, strict=True):
+        cells[: len(one)] = np.exp(one)
+    zeros = np.zeros(len(lists), int)
+    return np.array(
+        [_spread(column, zeros, at_shift, (1, shifts))[0] for column in table.T]
+    ).reshape(count, shifts)

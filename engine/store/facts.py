@@ -73,8 +73,8 @@ class Facts(Database):
 
     def answers_table(self, run: int, scan: bool = False) -> pa.Table:
         which = "layer >= 0" if scan else "layer = -1"
-        sql = f"select {_ANSWERS} from answers where run = ? and {which} order by layer, sample, shift"
-        return self.table(sql, [run]).cast(ANSWERS)
+        sql = f"select {_ANSWERS} from answers where run = ? and {which}"
+        return self.table(f"{sql} order by layer, sample, shift", [run]).cast(ANSWERS)
 
     def answer_count(self, run: int) -> int:
         sql = "select count(*) from answers where run = ? and layer = -1"

@@ -88,6 +88,9 @@ class Ledger(Facts):
         rows = self.ask("select spec from specs where key = ? limit 1", [key])
         return json.loads(rows[0][0]) if rows else None
 
+    def specs(self) -> dict[str, dict]:
+        return {key: json.loads(text) for key, text in self.ask("select key, spec from specs")}
+
     # ---- runs
 
     def run(self, id: int) -> Run:
@@ -108,6 +111,19 @@ class Ledger(Facts):
     def runs(self) -> list[Run]:
         rows = self.ask(f"select {_RUN} from runs order by created desc, id desc")
         return [Run.from_row(row) for row in rows]
+
+    def speed(self, model: dict) -> float | None:
+        """Tokens per second of the newest own run of this model, number format and device."""
+        rows = self.ask(
+            "select runs.provenance, specs.spec from runs join specs using (key) "
+            "where source = 'own' and asked and provenance is not null order by id desc limit 200"
+        )
+        for made, spec in rows:
+            if json.loads(spec)["model"] == model:
+                speed = json.loads(made).get("tokens_per_second")
+                if speed:
+                    return speed
+        return None
 
     def open_run(self, key: str, code_version: str, asked: bool, title: str = "") -> Run:
         """The own run of this key and code version, made if there is none."""
@@ -169,7 +185,10 @@ class Ledger(Facts):
         return broken
 
     def delete(self, key: str) -> list[str]:
-        """Delete a key's rows, and its control's when nothing else leans on them; map files left over."""
+        """Delete a key's rows, and its control's when nothing else leans on them.
+
+        Returns the names of map files that no row points to any more.
+        """
         files = []
         with self.writing() as cursor:
             doomed = cursor.execute(
@@ -264,18 +283,22 @@ class Ledger(Facts):
 
     # ---- reports and maps
 
-    def report(self, run: int, stamp: str) -> dict | None:
-        rows = self.ask("select report from reports where run = ? and stamp = ?", [run, stamp])
-        return json.loads(rows[0][0]) if rows else None
+    def report(self, run: int, stamp: str | None = None) -> dict | None:
+        """The kept report, if it is of that stamp (None: of any)."""
+        rows = self.ask("select stamp, report from reports where run = ?", [run])
+        return json.loads(rows[0][1]) if rows and stamp in (None, rows[0][0]) else None
 
-    def latest_reports(self) -> dict[int, dict]:
-        """run id → its last kept report."""
-        return {run: json.loads(text) for run, text in self.ask("select run, report from reports")}
+    def summaries(self) -> dict[int, dict]:
+        """run id → the few numbers of its kept report that a list shows."""
+        return {run: json.loads(text) for run, text in self.ask("select run, summary from reports")}
 
-    def keep_report(self, run: int, stamp: str, report: dict) -> None:
+    def keep_report(self, run: int, stamp: str, report: dict, summary: dict) -> None:
         with self.writing() as cursor:
             cursor.execute("delete from reports where run = ?", [run])
-            cursor.execute("insert into reports values (?, ?, ?)", [run, stamp, json.dumps(report)])
+            cursor.execute(
+                "insert into reports values (?, ?, ?, ?)",
+                [run, stamp, json.dumps(report), json.dumps(summary)],
+            )
 
     def map_file(self, run: int, layer: int, head: int, sample: int, shift: int) -> str | None:
         rows = self.ask(

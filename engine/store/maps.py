@@ -7,7 +7,9 @@ for arrays of this size.  Knows no SQL and no model.
 from __future__ import annotations
 
 import base64
+import itertools
 import json
+import math
 import os
 import uuid
 from pathlib import Path
@@ -50,7 +52,7 @@ def ranges(start: int, stop: int, most: int) -> list[tuple[int, int]]:
     """[start, stop) cut into at most `most` nearly equal runs."""
     count = max(1, min(most, stop - start))
     edges = [start + (stop - start) * i // count for i in range(count + 1)]
-    return list(zip(edges, edges[1:], strict=False))
+    return list(itertools.pairwise(edges))
 
 
 def cells(
@@ -59,33 +61,48 @@ def cells(
     queries: tuple[int, int] | None = None,
     keys: tuple[int, int] | None = None,
     most: int = MAX_CELLS,
-) -> dict:
-    """A rectangle of a map in at most `most` x `most` cells, each the maximum of what it covers.
+) -> dict | None:
+    """A part of a map in at most `most` x `most` cells, each the maximum of what it covers.
 
-    `queries` and `keys` are [start, stop) of rows and columns of the map; None is all of them.
+    `queries` and `keys` are [start, stop) of token positions; a key is in when it holds one of
+    them.  A cell never mixes entries with exact tokens.  None when nothing lies in the range.
     """
-    rows = ranges(*(queries or (0, weights.shape[0])), most)
-    columns = ranges(*(keys or (0, weights.shape[1])), most)
-    part = np.asarray(weights[rows[0][0] : rows[-1][1], columns[0][0] : columns[-1][1]], np.float32)
-    by_row = np.maximum.reduceat(part, [a - rows[0][0] for a, _ in rows], axis=0)
-    small = np.maximum.reduceat(by_row, [a - columns[0][0] for a, _ in columns], axis=1)
-    kinds, starts, stops = labels["key_kind"], labels["key_start"], labels["key_stop"]
-    positions = labels["query_positions"]
-    key_labels = [
-        {
-            "kind": kinds[a] if len(set(kinds[a:b])) == 1 else "mixed",
-            "start": min(starts[a:b]),
-            "stop": max(stops[a:b]),
-        }
-        for a, b in columns
-    ]
+    positions = np.asarray(labels["query_positions"])
+    starts, stops = np.asarray(labels["key_start"]), np.asarray(labels["key_stop"])
+    low, high = queries or (0, math.inf)
+    rows = np.flatnonzero((positions >= low) & (positions < high))
+    low, high = keys or (0, math.inf)
+    columns = np.flatnonzero((starts < high) & (stops > low))
+    if not len(rows) or not len(columns):
+        return None
+    part = np.asarray(weights[rows], np.float32)[:, columns]
+    kinds = [labels["key_kind"][c] for c in columns]
+    starts, stops, positions = starts[columns], stops[columns], positions[rows]
+    down, across = ranges(0, len(rows), most), _by_kind(kinds, most)
+    small = np.maximum.reduceat(part, [a for a, _ in down], axis=0)
+    small = np.maximum.reduceat(small, [a for a, _ in across], axis=1)
     return {
         "cells": base64.b64encode(np.ascontiguousarray(small, "<f4").tobytes()).decode(),
         "shape": list(small.shape),
-        "query_ranges": [[positions[a], positions[b - 1] + 1] for a, b in rows],
-        "key_labels": key_labels,
-        "rows": [rows[0][0], rows[-1][1]],
-        "columns": [columns[0][0], columns[-1][1]],
+        "query_ranges": [[int(positions[a]), int(positions[b - 1]) + 1] for a, b in down],
+        "key_labels": [
+            {"kind": kinds[a], "start": int(starts[a:b].min()), "stop": int(stops[a:b].max())}
+            for a, b in across
+        ],
         "map_shape": list(weights.shape),
-        "max": len(rows) * len(columns) < part.size,
+        "max": small.size < part.size,
     }
+
+
+def _by_kind(kinds: list[str], most: int) -> list[tuple[int, int]]:
+    """Runs of columns, none across a change of kind; each stretch gets its share of `most`."""
+    edges = [0, *(i for i in range(1, len(kinds)) if kinds[i] != kinds[i - 1]), len(kinds)]
+    stretches = list(itertools.pairwise(edges))
+    if len(kinds) <= most or len(stretches) > most:
+        return ranges(0, len(kinds), most)
+    spare = most - len(stretches)
+    found = []
+    for a, b in stretches:
+        share = 1 + spare * (b - a) // len(kinds)
+        found += [(a + x, a + y) for x, y in ranges(0, b - a, share)]
+    return found

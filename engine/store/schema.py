@@ -66,10 +66,12 @@ create table jobs (
 );
 
 -- A finished run's numbers of phase; `stamp` says which rows and which statistics code they are of.
-create table reports (run integer, stamp varchar, report varchar);
+create table reports (run integer, stamp varchar, report varchar, summary varchar);
 
 -- Attention maps lie in side files; the table says which there are.
-create table maps (run integer, layer integer, head integer, sample integer, shift integer, file varchar);
+create table maps (
+    run integer, layer integer, head integer, sample integer, shift integer, file varchar
+);
 """
 
 # Append only.  Entry i turns version i into version i + 1; a shipped entry is never edited.

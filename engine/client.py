@@ -1,0 +1,271 @@
+"""The service as Python methods: all that a page or a command line knows of the engine.
+
+One method per endpoint; refusals, missing things and a missing service are three exceptions.
+Imports no torch and no database.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from engine import serving
+from engine.presets import find, read_toml
+from engine.presets import presets as read_presets
+from engine.registry import FieldError, SpecError
+
+__all__ = [
+    "Client",
+    "NotFound",
+    "Refused",
+    "ServiceFailed",
+    "Unavailable",
+    "connect",
+    "embedded",
+    "expand",
+    "presets",
+    "table",
+]
+
+
+class Refused(SpecError):
+    """The service refused the input: `errors` are (field, message) pairs."""
+
+
+class NotFound(LookupError):
+    """No such run, spec or job here."""
+
+
+class Unavailable(ConnectionError):
+    """No service answers."""
+
+
+class ServiceFailed(RuntimeError):
+    """The service met an error of its own; the message names where its log has it."""
+
+
+class Client:
+    """One running service.  May be shared by threads."""
+
+    def __init__(self, url: str, token: str, timeout: float = 120.0):
+        self.url = url
+        self._http = httpx.Client(
+            base_url=url,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=httpx.Timeout(timeout, connect=5.0),
+            trust_env=False,  # a proxy has no business with 127.0.0.1
+        )
+
+    def close(self) -> None:
+        self._http.close()
+
+    def _ask(self, method: str, path: str, **options: Any) -> httpx.Response:
+        try:
+            answer = self._http.request(method, path, **options)
+        except httpx.TransportError as error:
+            raise Unavailable(
+                f"the service at {self.url} does not answer ({type(error).__name__})"
+            ) from None
+        if answer.status_code < 400:
+            return answer
+        try:
+            pairs = [FieldError(e["field"], e["message"]) for e in answer.json()["errors"]]
+        except (ValueError, KeyError, TypeError):
+            pairs = [FieldError("", f"the service answered {answer.status_code}")]
+        if answer.status_code == 404:
+            raise NotFound(pairs[0].message)
+        if answer.status_code == 401:
+            raise Unavailable(f"the service at {self.url} has another token; was it restarted?")
+        if answer.status_code >= 500:
+            raise ServiceFailed(pairs[0].message)
+        raise Refused(*pairs)
+
+    def _json(self, method: str, path: str, **options: Any) -> Any:
+        return self._ask(method, path, **options).json()
+
+    def _frame(self, path: str, **params: Any):
+        """An Arrow stream as a DataFrame."""
+        return self.table(path, **params).to_pandas()
+
+    def table(self, path: str, **params: Any):
+        """An Arrow stream as a pyarrow Table."""
+        import pyarrow as pa
+
+        params = {name: value for name, value in params.items() if value is not None}
+        answer = self._ask("GET", path, params=params)
+        return pa.ipc.open_stream(answer.content).read_all()
+
+    def health(self) -> dict:
+        return self._json("GET", "/health")
+
+    def schema(self) -> dict:
+        return self._json("GET", "/schema")
+
+    def preview(self, spec: dict) -> dict:
+        return self._json("POST", "/preview", **_body(spec))
+
+    def spec(self, key: str) -> dict:
+        return self._json("GET", f"/specs/{_safe(key)}")
+
+    def submit(self, spec: dict, title: str = "") -> dict:
+        """{key, job}"""
+        return self._json("POST", "/runs", **_body({**spec, "title": title}))
+
+    def runs(self) -> list[dict]:
+        return self._json("GET", "/runs")
+
+    def run(self, key: str) -> dict:
+        return self._json("GET", f"/runs/{_safe(key)}")
+
+    def answers(self, key: str, control: bool = False, scan: bool = False):
+        return self._frame(f"/runs/{_safe(key)}/answers", control=control, scan=scan)
+
+    def tokens(
+        self,
+        key: str,
+        sample: int | None = None,
+        shift: int | None = None,
+        control: bool = False,
+    ):
+        path = f"/runs/{_safe(key)}/tokens"
+        return self._frame(path, sample=sample, shift=shift, control=control)
+
+    def token_means(self, key: str, sample: int = 0, control: bool = False):
+        return self._frame(f"/runs/{_safe(key)}/token_means", sample=sample, control=control)
+
+    def cancel(self, key: str) -> dict:
+        return self._json("POST", f"/runs/{_safe(key)}/cancel")
+
+    def attention(
+        self,
+        key: str,
+        layer: int,
+        head: int,
+        sample: int = 0,
+        shift: int = 0,
+        queries: list[int] | None = None,
+        keys: list[int] | None = None,
+        control: bool = False,
+    ) -> dict:
+        """The map's cells, or {"pending": True} while the worker makes it."""
+        place = {"layer": layer, "head": head, "sample": sample, "shift": shift}
+        part = {"queries": queries, "keys": keys, "control": control}
+        return self._json("POST", f"/runs/{_safe(key)}/attention", json=place | part)
+
+    def delete(self, key: str) -> dict:
+        return self._json("DELETE", f"/runs/{_safe(key)}")
+
+    def jobs(self) -> list[dict]:
+        return self._json("GET", "/jobs")
+
+    def job(self, id: int) -> dict:
+        return self._json("GET", f"/jobs/{int(id)}")
+
+    def export(self, key: str) -> bytes:
+        """The run and its control as a zip."""
+        return self._ask("GET", f"/runs/{_safe(key)}/bundle").content
+
+    def bring_in(self, bundle: bytes) -> dict:
+        """{key, added}"""
+        return self._json("POST", "/import", content=bundle)
+
+
+def _body(values: dict) -> dict:
+    """A spec as a JSON body.  A date, which JSON lacks, goes as text that no field takes."""
+    text = json.dumps(values, default=str)
+    return {"content": text.encode(), "headers": {"content-type": "application/json"}}
+
+
+def _safe(key: str) -> str:
+    """A key is hex digits; anything else names nothing, and must not become a path."""
+    if not (isinstance(key, str) and key.isalnum() and key.isascii() and len(key) <= 64):
+        raise NotFound(f"no run {str(key)[:40]!r} here; `phasescope runs` lists what there is")
+    return key
+
+
+def table(rows: Any, form: str) -> bytes:
+    """A frame as "csv" or "parquet" bytes."""
+    out = io.BytesIO()
+    if form == "csv":
+        rows.to_csv(out, index=False)
+    else:
+        rows.to_parquet(out, index=False)
+    return out.getvalue()
+
+
+def connect() -> Client:
+    """The running service, found by its address file; Unavailable if there is none."""
+    address = serving.read_address()
+    if address is None:
+        raise Unavailable("no Phasescope service is running; start one with `phasescope dash`")
+    client = Client(address.url, address.token)
+    try:
+        client.health()
+    except Unavailable:
+        client.close()
+        raise Unavailable(
+            f"the service that was at {address.url} is gone; start one with `phasescope dash`"
+        ) from None
+    return client
+
+
+@contextlib.contextmanager
+def embedded() -> Iterator[Client]:
+    """A service inside this process for the length of the with, over the same data."""
+    with serving.running() as address:
+        client = Client(address.url, address.token)
+        try:
+            yield client
+        finally:
+            client.close()
+
+
+@contextlib.contextmanager
+def service(
+    say: Callable[[str], None] = lambda text: None, patience: float = 20.0
+) -> Iterator[Client]:
+    """The running service, or an embedded one; waits a while for data that another holds."""
+    from engine.store import StoreLocked
+
+    deadline, told = time.monotonic() + patience, False
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                client = connect()
+                stack.callback(client.close)
+                break
+            except Unavailable:
+                pass
+            try:
+                client = stack.enter_context(embedded())
+                break
+            except StoreLocked as locked:
+                if time.monotonic() > deadline:
+                    raise
+                if not told:
+                    say(f"{locked}; waiting up to {patience:.0f} s")
+                    told = True
+                time.sleep(0.3)
+        yield client
+
+
+def presets() -> dict[str, dict]:
+    """name → the preset's spec, as written."""
+    return {name: preset.spec for name, preset in read_presets().items()}
+
+
+def expand(source: str) -> dict:
+    """A spec dict from "preset:NAME" or from a TOML file; SpecError if there is none."""
+    if source.startswith("preset:"):
+        return dict(find(source.removeprefix("preset:")).spec)
+    values = read_toml(Path(source).expanduser())
+    return {
+        name: value for name, value in values.items() if name not in ("caption", "note", "order")
+    }

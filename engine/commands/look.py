@@ -1,0 +1,217 @@
+"""Commands about what there is: models, memories, tasks, runs and their rows.
+
+Knows which question each command asks the service.  Computes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from engine.commands import shown
+from engine.commands.printing import cell, print_json, print_table, print_text, say
+
+AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standard output")]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="a run's key, or preset:NAME")]
+
+
+def add_to(app: typer.Typer) -> None:
+    for command in (models, memories, tasks, runs, show, tokens, cancel, delete, export):
+        app.command()(command)
+    app.command("import")(bring_in)
+
+
+@contextlib.contextmanager
+def ask() -> Iterator[Any]:
+    """A client of the running service or of an embedded one."""
+    from engine.client import service
+
+    with service(say) as client:
+        yield client
+
+
+def key_of(text: str) -> str:
+    """preset:NAME stands for its spec's key."""
+    if not text.startswith("preset:"):
+        return text
+    from engine.client import expand
+    from engine.specs import SweepSpec
+
+    return SweepSpec.from_dict(expand(text)).key
+
+
+def models(as_json: AsJson = False) -> None:
+    """The models that can be pulled by name, and which are here."""
+    from engine.models import catalog
+
+    rows = [
+        {
+            "name": entry.name,
+            "label": entry.label,
+            "help": entry.help,
+            "size_mb": entry.size_mb,
+            "installed": catalog.installed(entry.name),
+        }
+        for entry in catalog.CATALOG.values()
+    ]
+    if as_json:
+        print_json({"models": rows})
+        return
+    print_table(list(rows[0]), [list(row.values()) for row in rows])
+    print_text("Any Hugging Face id or local folder with safetensors works too.")
+
+
+def memories(as_json: AsJson = False) -> None:
+    """The kinds of memory and their options."""
+    import engine.memory  # noqa: F401  (fills the registry)
+    from engine.registry import MEMORIES
+
+    _kinds("memories", MEMORIES.schema(), as_json)
+
+
+def tasks(as_json: AsJson = False) -> None:
+    """The kinds of task and their options."""
+    import engine.tasks  # noqa: F401  (fills the registry)
+    from engine.registry import TASKS
+
+    found = TASKS.schema()
+    for name, about in found.items():
+        about["protocols"] = list(TASKS[name]().protocols())
+    _kinds("tasks", found, as_json)
+
+
+def _kinds(name: str, kinds: dict, as_json: bool) -> None:
+    if as_json:
+        print_json({name: kinds})
+        return
+    for kind, about in kinds.items():
+        print_text(f"{kind}: {about['help']}", "bold")
+        rows = []
+        for field in about["fields"]:
+            bounds = ", ".join(field["choices"]) or _bounds(field)
+            rows.append([f"  {field['name']}", cell(field["default"]), bounds, field["help"]])
+        print_table(["  option", "default", "values", "meaning"], rows)
+
+
+def _bounds(field: dict) -> str:
+    low, high = field["low"], field["high"]
+    if low is None and high is None:
+        return field["type"]
+    return f"{'' if low is None else low} … {'' if high is None else high}"
+
+
+def runs(as_json: AsJson = False) -> None:
+    """All runs, newest first."""
+    with ask() as client:
+        found = client.runs()
+    if as_json:
+        print_json({"runs": found})
+    else:
+        shown.lines(found)
+
+
+def show(key: Key, as_json: AsJson = False) -> None:
+    """One run: what was found, and the numbers behind it."""
+    with ask() as client:
+        run = client.run(key_of(key))
+    if as_json:
+        print_json(run)
+    else:
+        shown.show(run)
+
+
+def tokens(
+    key: Key,
+    sample: Annotated[int, typer.Option(help="which logical sample")] = 0,
+    shift: Annotated[int, typer.Option(help="which of its copies")] = 0,
+    control: Annotated[bool, typer.Option(help="the control's rows")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Token rows of one copy: probability, rank, entropy, likeliest tokens."""
+    key = key_of(key)
+    with ask() as client:
+        rows = client.tokens(key, sample=sample, shift=shift, control=control)
+    if as_json:
+        records = json.loads(rows.to_json(orient="records"))
+        print_json({"key": key, "sample": sample, "shift": shift, "tokens": records})
+        return
+    columns = ["position", "text", "role", "logprob", "rank", "entropy"]
+    print_table(columns, rows[columns].to_numpy(object).tolist())
+
+
+def cancel(key: Key, as_json: AsJson = False) -> None:
+    """Stop a run that waits or is at work; its rows are kept."""
+    key = key_of(key)
+    with ask() as client:
+        done = client.cancel(key)
+    if as_json:
+        print_json({"key": key, **done})
+    else:
+        print_text(f"{key}: {'cancelled' if done['cancelled'] else 'was not at work'}")
+
+
+def delete(key: Key, as_json: AsJson = False) -> None:
+    """Delete a run and its rows."""
+    key = key_of(key)
+    with ask() as client:
+        done = client.delete(key)
+    if as_json:
+        print_json(done)
+    else:
+        print_text(f"{key}: deleted")
+
+
+def export(
+    key: Key,
+    to: Annotated[Path, typer.Option(help="a .zip (everything), .parquet or .csv file")],
+    table: Annotated[str, typer.Option(help="for parquet and csv: answers or tokens")] = "answers",
+    control: Annotated[bool, typer.Option(help="for parquet and csv: the control's")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a run to a file; a .zip can be imported elsewhere."""
+    from engine import client as service
+    from engine.registry import FieldError, SpecError
+
+    form = to.suffix.lower().removeprefix(".")
+    if form not in ("zip", "parquet", "csv"):
+        raise SpecError(FieldError("to", f"{to} must end in .zip, .parquet or .csv"))
+    if table not in ("answers", "tokens"):
+        raise SpecError(FieldError("table", f"must be answers or tokens, not {table!r}"))
+    if not to.expanduser().parent.is_dir():
+        raise SpecError(FieldError("to", f"there is no folder {to.parent}"))
+    key = key_of(key)
+    with ask() as client:
+        if form == "zip":
+            content = client.export(key)
+        else:
+            rows = getattr(client, table)(key, control=control)
+            content = service.table(rows, form)
+    to.expanduser().write_bytes(content)
+    if as_json:
+        print_json({"key": key, "file": str(to), "bytes": len(content)})
+    else:
+        print_text(f"{to}: {len(content)} bytes")
+
+
+def bring_in(
+    file: Annotated[Path, typer.Argument(metavar="FILE.zip", help="an exported run")],
+    as_json: AsJson = False,
+) -> None:
+    """Bring in a run that was exported elsewhere."""
+    from engine.registry import FieldError, SpecError
+
+    try:
+        content = file.expanduser().read_bytes()
+    except OSError as error:
+        raise SpecError(FieldError("bundle", f"{file} cannot be read: {error.strerror}")) from None
+    with ask() as client:
+        done = client.bring_in(content)
+    if as_json:
+        print_json(done)
+    else:
+        print_text(f"{done['key']}: {'added' if done['added'] else 'was here already'}")

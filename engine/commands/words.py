@@ -1,0 +1,106 @@
+"""From words on the command line to a spec: KIND:k=v,k=v, dotted --set, prompts as JSON lines.
+
+Knows spelling.  Checks no option: the spec does.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from engine.registry import FieldError, SpecError
+
+MAX_PROMPT_FILE = 16 << 20
+
+
+def value(text: str) -> Any:
+    """A TOML value where the text is one (8, 0.5, true, [1, 2], "x"), else the text itself."""
+    try:
+        return tomllib.loads(f"v = {text.strip()}")["v"]
+    except (tomllib.TOMLDecodeError, ValueError):
+        return text.strip()
+
+
+def choice(text: str, field: str) -> dict:
+    """`pooled:window=8,stride=4,layers=all but 8,18` → {"kind": "pooled", "window": 8, …}."""
+    kind, _, rest = text.partition(":")
+    found, name = {"kind": kind.strip()}, None
+    for part in _split(rest):
+        before, equals, after = part.partition("=")
+        if equals and before.strip().isidentifier():
+            name = before.strip()
+            found[name] = after
+        elif name is not None:
+            found[name] += f",{part}"  # a comma inside the value, as in layers=8,18
+        elif part.strip():
+            message = f"{part.strip()!r} is no option; write {kind}:option=value,option=value"
+            raise SpecError(FieldError(field, message))
+    return {n: v if n == "kind" else value(v) for n, v in found.items()}
+
+
+def _split(text: str) -> list[str]:
+    """At commas outside brackets and quotes."""
+    parts, depth, quote = [""], 0, ""
+    for char in text:
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "\"'":
+            quote = char
+        elif char in "[{":
+            depth += 1
+        elif char in "]}":
+            depth -= 1
+        elif char == "," and depth == 0:
+            parts.append("")
+            continue
+        parts[-1] += char
+    return parts if text else []
+
+
+def put(spec: dict, assignment: str) -> None:
+    """`memory.stride=8`: set one dotted key in place."""
+    path, equals, text = assignment.partition("=")
+    names = [name.strip() for name in path.split(".")]
+    if not equals or not all(names):
+        raise SpecError(FieldError("set", f"{assignment!r} is no KEY=VALUE, as in memory.stride=8"))
+    place = spec
+    for name in names[:-1]:
+        inner = place.get(name)
+        if inner is None:
+            inner = {}
+        elif not isinstance(inner, dict):
+            raise SpecError(FieldError(path, f"{name} is a value, not a table"))
+        place[name] = dict(inner)
+        place = place[name]
+    place[names[-1]] = value(text)
+
+
+def prompts(path: Path) -> list[dict]:
+    """The objects of a JSONL file; SpecError names the line that is none."""
+    try:
+        if path.stat().st_size > MAX_PROMPT_FILE:
+            cap = MAX_PROMPT_FILE >> 20
+            raise SpecError(FieldError("prompts", f"{path} is larger than {cap} MB; take fewer"))
+        lines = path.read_text("utf-8").splitlines()
+    except OSError as error:
+        reason = error.strerror or "no such file"
+        raise SpecError(FieldError("prompts", f"{path} cannot be read: {reason}")) from None
+    except UnicodeDecodeError:
+        raise SpecError(FieldError("prompts", f"{path} is not UTF-8 text")) from None
+    found = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            item = json.loads(line)
+        except (ValueError, RecursionError):
+            item = None
+        if not isinstance(item, dict):
+            message = f"line {number} of {path} is no JSON object"
+            raise SpecError(FieldError("prompts", message))
+        found.append(item)
+    if not found:
+        raise SpecError(FieldError("prompts", f"{path} holds no prompt"))
+    return found

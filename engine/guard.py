@@ -1,0 +1,84 @@
+"""What stands before every endpoint: host names, the token, and the size of a body.
+
+Knows HTTP headers.  Knows nothing of runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+
+LOCAL = {"127.0.0.1", "localhost", "[::1]"}
+MAX_BODY = 32 << 20
+MAX_BUNDLE = 512 << 20
+
+
+class TooLarge(Exception):
+    """The body grew past its cap while it was read."""
+
+
+class Guard:
+    """ASGI middleware.  A page on another site must reach nothing: not by name, not by guessing."""
+
+    def __init__(self, app, token: str):
+        self.app, self.token = app, token.encode()
+
+    async def __call__(self, scope, receive, send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
+            return
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        # A foreign name that resolves to 127.0.0.1 (DNS rebinding) still says who it is.
+        host = headers.get(b"host", b"").decode("latin-1").rsplit(":", 1)[0]
+        if host not in LOCAL:
+            await refuse(send, 403, "host", "this service answers to 127.0.0.1 alone")
+            return
+        given = headers.get(b"authorization", b"").removeprefix(b"Bearer ")
+        if not secrets.compare_digest(given, self.token):
+            await refuse(send, 401, "authorization", "the token is missing or wrong")
+            return
+        cap = MAX_BUNDLE if scope["path"] == "/import" else MAX_BODY
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > cap:
+            await too_large(send, cap)
+            return
+        await self._capped(scope, receive, send, cap)
+
+    async def _capped(self, scope, receive, send, cap: int) -> None:
+        read = 0
+        over = started = False
+
+        async def counted():
+            nonlocal read, over
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > cap:
+                over = True
+                raise TooLarge
+            return message
+
+        async def noted(message):
+            nonlocal started
+            # A framework may turn the interruption into an answer of its own: ours takes its place.
+            if not over:
+                started = True
+                await send(message)
+
+        with contextlib.suppress(TooLarge):
+            await self.app(scope, counted, noted)
+        if over and not started:
+            await too_large(send, cap)
+
+
+async def too_large(send, cap: int) -> None:
+    text = f"the request is larger than {cap >> 20} MB; a prompt of that size fits no model"
+    await refuse(send, 413, "spec", text)
+
+
+async def refuse(send, status: int, field: str, message: str) -> None:
+    body = json.dumps({"errors": [{"field": field, "message": message}]}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,294 @@
+"""What is shown of a run: its row in the ledger, its progress and the numbers made from its rows.
+
+Knows the store and the statistics.  Knows nothing of processes or HTTP.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import threading
+import time
+from typing import Any
+
+from engine.presets import presets
+from engine.registry import SpecError
+from engine.specs import SweepSpec
+from engine.store import Run, Store
+from engine.version import code_version, statistics_version
+
+ACTIVE = ("queued", "running")
+# The numbers of a run that has none yet: the page's layout must not jump, and JSON keeps its keys.
+NOTHING: dict[str, Any] = {
+    **dict.fromkeys(
+        (
+            "mean", "mean_low", "mean_high", "worst", "worst_low", "worst_high", "worst_residue",
+            "worst_phase", "best_phase", "worst_folded", "best_folded", "gap", "sigma",
+            "relative_gap", "gap_null", "gap_p", "folded_gap", "folded_gap_low", "folded_gap_high",
+            "within_gap", "boundary", "chance", "noise_floor", "control", "finding", "doubt",
+        )
+    ),
+    "residues": [], "shifts": [], "folded": [], "tokens": [], "warnings": [], "n_samples": 0,
+    "period": {"detected": None, "p": None, "configured": None, "candidates": [], "spectrum": []},
+}  # fmt: skip
+
+
+def check_spec(values: dict) -> SweepSpec:
+    return SweepSpec.from_dict(values)
+
+
+class Results:
+    """Reports, made when asked and kept once their run is finished."""
+
+    def __init__(self, store: Store):
+        self.store = store
+        self._live: dict[int, tuple[float, float, str, dict]] = {}
+        self._busy = threading.Lock()
+
+    # ---- which row of a key
+
+    def pick(self, key: str) -> Run | None:
+        """The run to show: the user's own of this code, else any of this code, else the newest."""
+        return min(self.store.runs_of(key), key=_preference, default=None)
+
+    def spec(self, key: str) -> SweepSpec | None:
+        """The spec of a key, or None where this version no longer accepts it."""
+        values = self.store.spec(key)
+        return values and _spec(key, json.dumps(values, sort_keys=True))
+
+    # ---- numbers
+
+    def report(self, run: Run) -> dict:
+        """The report of a run; kept ones cost a look-up, those of a run at work are made at most so
+        often that they take a quarter of the time."""
+        spec = self.spec(run.key)
+        if spec is None:
+            return self.store.report(run.id) or NOTHING
+        stamp = self.stamp(run)
+        kept = self.store.report(run.id, stamp)
+        if kept:
+            return kept
+        with self._busy:
+            last = self._live.get(run.id)
+            fresh = last and (
+                last[2] == stamp
+                or (run.status in ACTIVE and time.monotonic() < last[0] + 3 * last[1])
+            )
+            if fresh:
+                return last[3]
+            start = time.monotonic()
+            made = self._compute(run, spec)
+            self._live = {run.id: (time.monotonic(), time.monotonic() - start, stamp, made)}
+        if run.status not in ACTIVE:
+            self.store.keep_report(run.id, stamp, made, summary(made))
+        return made
+
+    def stamp(self, run: Run) -> str:
+        control = self.store.answer_count(run.control_run) if run.control_run else 0
+        own = self.store.counts(run.id).answers
+        return f"{statistics_version()}-{own}-{control}-{run.noise_floor}"
+
+    def _compute(self, run: Run, spec: SweepSpec) -> dict:
+        from engine.analysis.report import report
+
+        answers = self.store.answers(run.id)
+        if not len(answers):
+            return NOTHING
+        control = self.store.answers(run.control_run) if run.control_run else None
+        made = report(
+            answers,
+            control if control is not None and len(control) else None,
+            modulus=spec.settings.modulus,
+            strides=spec.memory.strides(),
+            window=getattr(spec.memory, "window", None),
+            measure=spec.settings.measure,
+            protocol=spec.settings.protocol,
+            seed=spec.settings.seed,
+            chance=getattr(spec.task, "chance", None),
+            noise_floor=run.noise_floor,
+            note=note(run.key),
+            adjacent_pairs=getattr(spec.task, "adjacent_pairs", False),
+        )
+        return clean(NOTHING | {"modulus": spec.settings.modulus} | made)
+
+    def scan(self, run: Run) -> dict | None:
+        from engine.analysis.layers import layer_scan
+
+        spec = self.spec(run.key)
+        if spec is None or not spec.settings.scan:
+            return None
+        rows = self.store.answers(run.id, scan=True)
+        if not len(rows):
+            return None
+        control = self.store.answers(run.control_run) if run.control_run else None
+        return clean(layer_scan(rows, control if control is not None and len(control) else None))
+
+    def extremes(self, run: Run) -> dict[str, tuple[int, int]]:
+        """worst and best → (phase, shift) of the first sample's copy there."""
+        spec, numbers = self.spec(run.key), self.report(run)
+        rows = self.store.answers(run.id)
+        first = rows[rows["sample"] == rows["sample"].min()].sort_values("shift")
+        stride = spec.stride
+        if stride and numbers["worst_phase"] is not None:
+            wanted = {"worst": numbers["worst_phase"], "best": numbers["best_phase"]}
+            place = first["residue"] % stride
+        else:
+            curve = [r for r in numbers["residues"] if r["value"] is not None]
+            if not curve:
+                return {}
+            wanted = {
+                "worst": min(curve, key=lambda r: r["value"])["residue"],
+                "best": max(curve, key=lambda r: r["value"])["residue"],
+            }
+            place = first["residue"]
+        found = {name: first[place == phase]["shift"] for name, phase in wanted.items()}
+        return {n: (int(wanted[n]), int(s.iloc[0])) for n, s in found.items() if len(s)}
+
+    # ---- what a client gets
+
+    def show(self, run: Run, progress: dict) -> dict:
+        spec = self.spec(run.key)
+        values = spec.to_dict() if spec else self.store.spec(run.key)
+        made_with = run.provenance | {
+            "code_version": run.code_version,
+            "source": run.source,
+            "rows_expected": {"answers": run.answers_expected, "tokens": run.tokens_expected},
+            "rows_stored": {"answers": run.answers_stored, "tokens": run.tokens_stored},
+        }
+        head = {
+            "key": run.key,
+            "title": run.title or title(values, spec),
+            "spec": values,
+            "phrase": phrase(spec),
+            "provenance": made_with,
+            "status": run.status,
+            "reason": run.reason,
+            "progress": progress,
+            "stale": run.code_version != code_version(),
+            "created": _time(run),
+        }
+        tail = {"written": run.written, "scan": self.scan(run)}
+        return head | dict(self.report(run)) | tail
+
+    def line(self, run: Run, values: dict, numbers: dict) -> dict:
+        """One run in a list: no statistics are computed for it."""
+        spec = _spec(run.key, json.dumps(values, sort_keys=True))
+        return {
+            "key": run.key,
+            "title": run.title or title(values, spec),
+            "phrase": phrase(spec),
+            "model": values.get("model", {}).get("id", ""),
+            "task": values.get("task", {}).get("kind", ""),
+            "status": run.status,
+            "created": _time(run),
+            "stale": run.code_version != code_version(),
+            "preset": run.source == "preset",
+            "source": run.source,
+            **{name: numbers[name] for name in ("finding", "worst", "gap", "period", "curve")},
+        }
+
+    def lines(self) -> list[dict]:
+        """One line a key, newest first; controls that nobody asked for are left out."""
+        kept, specs = self.store.summaries(), self.store.specs()
+        best: dict[str, Run] = {}
+        for run in self.store.runs():
+            if run.asked and (run.key not in best or _preference(run) < _preference(best[run.key])):
+                best[run.key] = run
+        chosen = sorted(best.values(), key=lambda run: run.created, reverse=True)
+        blank = summary(NOTHING)
+        return [self.line(r, specs.get(r.key, {}), kept.get(r.id, blank)) for r in chosen]
+
+    def gallery(self) -> list[dict]:
+        """The presets, with the numbers of a stored result where there is one."""
+        kept, cards, blank = self.store.summaries(), [], summary(NOTHING)
+        for preset in presets().values():
+            try:
+                spec = check_spec(preset.spec)
+            except SpecError as error:
+                raise RuntimeError(f"preset {preset.name} is not valid: {error}") from error
+            run = self.pick(spec.key)
+            numbers = kept.get(run.id, blank) if run else blank
+            cards.append(
+                {
+                    "name": preset.name,
+                    "title": preset.title,
+                    "caption": preset.caption,
+                    "spec": spec.to_dict(),
+                    "key": spec.key,
+                    "stored": bool(run and numbers["finding"]),
+                    "finding": numbers["finding"],
+                    "curve": numbers["curve"],
+                    "control_curve": numbers["control_curve"],
+                }
+            )
+        return cards
+
+
+def summary(report: dict) -> dict:
+    """The few numbers that a list shows."""
+    control = report["control"] or {}
+    return {
+        "finding": report["finding"],
+        "worst": report["worst"],
+        "gap": report["gap"],
+        "period": (report["period"] or {}).get("detected"),
+        "curve": [shift["value"] for shift in report["shifts"]],
+        "control_curve": [shift["value"] for shift in control.get("shifts", [])],
+    }
+
+
+def note(key: str) -> str:
+    """What a preset's file adds to the doubts about its result."""
+    return _notes().get(key, "")
+
+
+@functools.cache
+def _notes() -> dict[str, str]:
+    found = {}
+    for preset in presets().values():
+        if preset.note:
+            found[check_spec(preset.spec).key] = preset.note
+    return found
+
+
+def _preference(run: Run) -> tuple:
+    current = run.code_version == code_version()
+    own = run.source == "own"
+    return (not (current and own), not current, run.status != "done", not own, -run.id)
+
+
+@functools.lru_cache(maxsize=4096)
+def _spec(key: str, text: str) -> SweepSpec | None:
+    try:
+        spec = check_spec(json.loads(text))
+    except SpecError:
+        return None
+    if spec.key != key and spec.control is not None:
+        # A control with a memory of its own: it has no control in turn.
+        spec = SweepSpec(spec.model, spec.memory, spec.task, spec.settings)
+    return spec
+
+
+def phrase(spec: SweepSpec | None) -> str:
+    return spec.memory.phrase() if spec else ""
+
+
+def title(values: dict, spec: SweepSpec | None) -> str:
+    task = values.get("task", {}).get("kind", "run").replace("_", " ")
+    return f"{task}, {phrase(spec)}" if spec else task
+
+
+def _time(run: Run) -> str:
+    return run.created.isoformat(timespec="seconds") + "Z"
+
+
+def clean(value: Any) -> Any:
+    """JSON has no NaN: undefined is null."""
+    if isinstance(value, dict):
+        return {key: clean(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [clean(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

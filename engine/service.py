@@ -1,0 +1,381 @@
+"""The engine service: the one owner of the data, on 127.0.0.1, for pages and command lines.
+
+JSON for commands, Arrow streams for tables.  Knows the store, the queue and the results; loads no
+model (the worker does) and draws nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import logging
+import secrets
+import threading
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+from fastapi import Body, FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException as StarletteHTTPException
+
+from engine.guard import Guard
+from engine.presets import presets
+from engine.jobs import MapWanted
+from engine.queue import Queue
+from engine.registry import MEMORIES, TASKS, FieldError, SpecError
+from engine.results import ACTIVE, Results, check_spec, clean
+from engine.store import Run, Store
+from engine.store.bundles import export_run, import_run
+from engine.store.maps import cells
+from engine.version import code_version, product_version
+
+log = logging.getLogger("phasescope")
+ARROW = "application/vnd.apache.arrow.stream"
+PLANS_KEPT = 16
+Spec = Annotated[dict, Body()]
+
+
+class Engine:
+    """Store, queue and results of one home folder, opened together and closed together."""
+
+    def __init__(self, home: Path, grace: float | None = None):
+        self.home = home
+        self.store = Store(home)
+        self.results = Results(self.store)
+        options = {} if grace is None else {"grace": grace}
+        self.queue = Queue(self.store, self.results, home / "worker.log", **options)
+        self.ready = threading.Event()  # the presets' stored results are in
+        self._plan = functools.lru_cache(PLANS_KEPT)(self._make_plan)
+
+    def start(self) -> None:
+        self.queue.start()
+        threading.Thread(target=self._prepare, name="phasescope-prepare", daemon=True).start()
+
+    def stop(self) -> None:
+        self.queue.stop()
+        self.ready.wait(timeout=30)
+        self.store.close()
+
+    def _prepare(self) -> None:
+        """Bring in the presets' stored results; a damaged one must not keep the others out."""
+        try:
+            for preset in presets().values():
+                if preset.bundle:
+                    try:
+                        done = import_run(self.store, preset.bundle.read_bytes(), "preset")
+                    except SpecError as error:
+                        log.error("preset %s: %s", preset.name, error)
+                        continue
+                    run = self.results.pick(done["key"])
+                    if done["added"] and run:
+                        self.store.change(run.id, title=preset.title)
+                        self.results.report(run)
+        except Exception:
+            log.exception("the presets could not be brought in")
+        finally:
+            self.ready.set()
+
+    def plan(self, spec: Any) -> dict:
+        return self._plan(spec.key, spec, self.store.speed(spec.to_dict()["model"]))
+
+    def _make_plan(self, key: str, spec: Any, speed: float | None) -> dict:
+        from engine.models.loader import facts, load_tokenizer
+        from engine.plan import plan
+
+        if spec.control and spec.control.model != spec.model:
+            facts(spec.control.model)  # refused now rather than when the worker meets it
+        return plan(spec, load_tokenizer(spec.model), facts(spec.model), speed)
+
+
+def make_app(engine: Engine, token: str) -> FastAPI:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI):
+        await run_in_threadpool(engine.start)
+        yield
+        await run_in_threadpool(engine.stop)
+
+    app = FastAPI(title="Phasescope", version=product_version(), lifespan=lifespan)
+    app.add_middleware(Guard, token=token)
+    _errors(app)
+    _commands(app, engine)
+    _tables(app, engine)
+    return app
+
+
+def _errors(app: FastAPI) -> None:
+    """Every refusal has one form: {errors: [{field, message}]}."""
+
+    @app.exception_handler(SpecError)
+    async def refused(request: Request, error: SpecError) -> JSONResponse:
+        return _refusal(422, *error.errors)
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(request: Request, error: RequestValidationError) -> JSONResponse:
+        problems = []
+        for problem in error.errors()[:20]:
+            where = [str(part) for part in problem["loc"][1:] if not isinstance(part, int)]
+            problems.append(FieldError(".".join(where) or "spec", problem["msg"]))
+        return _refusal(422, *problems)
+
+    @app.exception_handler(StarletteHTTPException)
+    async def http(request: Request, error: StarletteHTTPException) -> JSONResponse:
+        return _refusal(error.status_code, FieldError("", str(error.detail)))
+
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> JSONResponse:
+        name = secrets.token_hex(4)
+        log.error("error %s at %s %s", name, request.method, request.url.path, exc_info=error)
+        text = f"something went wrong inside the service; its log has it under {name}"
+        return _refusal(500, FieldError("", text))
+
+
+def _refusal(status: int, *errors: FieldError) -> JSONResponse:
+    body = {"errors": [{"field": e.field, "message": e.message} for e in errors]}
+    return JSONResponse(body, status)
+
+
+def _commands(app: FastAPI, engine: Engine) -> None:
+    store, queue, results = engine.store, engine.queue, engine.results
+
+    @app.get("/health")
+    def health() -> JSONResponse:
+        about = {"version": product_version(), "code_version": code_version(), "busy": queue.busy}
+        return JSONResponse(about)
+
+    @app.get("/schema")
+    def schema() -> JSONResponse:
+        engine.ready.wait(timeout=60)
+        return JSONResponse(clean(make_schema(results)))
+
+    @app.post("/preview")
+    def preview(values: Spec) -> JSONResponse:
+        spec = check_spec(check_text(values))
+        plan = engine.plan(spec)
+        store.remember(spec.key, spec.to_dict())
+        return JSONResponse(clean(plan))
+
+    @app.get("/specs/{key}")
+    def get_spec(key: str) -> JSONResponse:
+        values = store.spec(key)
+        if values is None:
+            raise HTTPException(404, f"no spec {key[:40]!r} is known here")
+        return JSONResponse(values)
+
+    @app.post("/runs")
+    def submit(values: Spec) -> JSONResponse:
+        title = values.pop("title", "")
+        if not isinstance(title, str) or len(title) > 300:
+            raise SpecError(FieldError("title", "must be text of at most 300 characters"))
+        spec = check_spec(check_text(values))
+        engine.plan(spec)  # everything that can be refused is refused before anything is kept
+        job = queue.submit(spec, title.strip())
+        return JSONResponse({"key": spec.key, "job": job.id})
+
+    @app.get("/runs")
+    def runs() -> JSONResponse:
+        engine.ready.wait(timeout=60)
+        return JSONResponse(results.lines())
+
+    @app.get("/runs/{key}")
+    def show(key: str) -> JSONResponse:
+        run = find(engine, key)
+        return JSONResponse(clean(results.show(run, queue.progress(run))))
+
+    @app.post("/runs/{key}/cancel")
+    def cancel(key: str) -> JSONResponse:
+        find(engine, key)
+        return JSONResponse({"cancelled": queue.cancel(key)})
+
+    @app.delete("/runs/{key}")
+    def delete(key: str) -> JSONResponse:
+        runs = store.runs_of(key)
+        if not runs:
+            raise HTTPException(404, f"no run {key[:40]!r} here")
+        if any(run.status in ACTIVE for run in runs):
+            raise SpecError(FieldError("key", f"{key} is at work; cancel it first"))
+        store.delete(key)
+        return JSONResponse({"deleted": key})
+
+    @app.get("/jobs")
+    def jobs() -> JSONResponse:
+        return JSONResponse([job_dict(job) for job in store.jobs()])
+
+    @app.get("/jobs/{id}")
+    def job(id: int) -> JSONResponse:
+        found = store.job(id)
+        if found is None:
+            raise HTTPException(404, f"no job {id} here")
+        return JSONResponse(job_dict(found) | {"progress": queue.progress(store.run(found.run))})
+
+    @app.post("/runs/{key}/attention")
+    def attention(key: str, body: Spec) -> JSONResponse:
+        return attention_answer(engine, find(engine, key), body)
+
+    @app.post("/import")
+    async def bring_in(request: Request) -> JSONResponse:
+        body = await request.body()
+        return JSONResponse(await run_in_threadpool(_import, engine, body))
+
+
+def _tables(app: FastAPI, engine: Engine) -> None:
+    store = engine.store
+
+    def rows_of(key: str, control: bool) -> int:
+        run = find(engine, key)
+        if control and run.control_run is None:
+            raise HTTPException(404, f"run {key} has no control: it is the full cache itself")
+        return run.control_run if control else run.id
+
+    @app.get("/runs/{key}/answers")
+    def answers(key: str, control: bool = False, scan: bool = False) -> Response:
+        return arrow(store.answers_table(rows_of(key, control), scan))
+
+    @app.get("/runs/{key}/tokens")
+    def tokens(
+        key: str, sample: int | None = None, shift: int | None = None, control: bool = False
+    ) -> Response:
+        return arrow(store.tokens(rows_of(key, control), sample, shift))
+
+    @app.get("/runs/{key}/token_means")
+    def token_means(key: str, sample: int = 0, control: bool = False) -> Response:
+        spec = engine.results.spec(key)
+        stride = spec and (spec.stride or spec.settings.modulus)
+        return arrow(store.token_means(rows_of(key, control), sample, stride or 1))
+
+    @app.get("/runs/{key}/bundle")
+    def bundle(key: str) -> Response:
+        run = find(engine, key)
+        if run.status in ACTIVE:
+            raise SpecError(FieldError("key", f"{key} is at work; export it when it is finished"))
+        name = f'attachment; filename="phasescope-{key}.zip"'
+        content = export_run(store, run)
+        return Response(
+            content, media_type="application/zip", headers={"content-disposition": name}
+        )
+
+
+def check_text(values: dict) -> dict:
+    """Refuse text that no file or page could hold: half of a surrogate pair."""
+    try:
+        json.dumps(values, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        text = "holds a broken character (half of a surrogate pair); paste the text again as UTF-8"
+        raise SpecError(FieldError("spec", text)) from None
+    return values
+
+
+def find(engine: Engine, key: str) -> Run:
+    """The run to show under a key; 404 in a sentence."""
+    run = engine.results.pick(key)
+    if run is None and not engine.ready.is_set():
+        engine.ready.wait(timeout=60)
+        run = engine.results.pick(key)
+    if run is None:
+        raise HTTPException(404, f"no run {key[:40]!r} here; `phasescope runs` lists what there is")
+    return run
+
+
+def make_schema(results: Results) -> dict:
+    """What there is to choose from, for the form: nothing of it is written twice."""
+    from engine.models import catalog
+    from engine.specs import settings_schema
+
+    tasks = TASKS.schema()
+    for name, about in tasks.items():
+        about["protocols"] = list(TASKS[name]().protocols())
+    models = [
+        {"name": e.name, "label": e.label, "help": e.help, "installed": catalog.installed(e.name)}
+        for e in catalog.CATALOG.values()
+    ]
+    return {
+        "models": models,
+        "memories": MEMORIES.schema(),
+        "tasks": tasks,
+        "presets": results.gallery(),
+        **settings_schema(),
+    }
+
+
+def attention_answer(engine: Engine, run: Run, body: dict) -> JSONResponse:
+    """A map's cells (200), or 202 while the worker makes it."""
+    wanted, queries, keys = wanted_map(engine, run, body)
+    file = engine.queue.want_map(wanted)
+    found = file and engine.store.maps.load(file)
+    if not found:
+        return JSONResponse({"pending": True}, 202)
+    weights, labels = found
+    shown = cells(weights, labels, queries, keys)
+    if shown is None:
+        raise SpecError(FieldError("queries", "no token of the map lies in that range"))
+    about = {"layer": wanted.layer, "head": wanted.head, "sample": wanted.sample}
+    return JSONResponse(shown | about | {"shift": wanted.shift})
+
+
+def wanted_map(engine: Engine, run: Run, body: dict) -> tuple[MapWanted, Any, Any]:
+    """Check the request against the run and its model; SpecError names each bad field."""
+    from engine.models.loader import facts
+
+    spec = engine.results.spec(run.key)
+    if spec is None:
+        raise SpecError(FieldError("key", "this run is of an older version; run it again for maps"))
+    control = body.get("control", False) is True
+    if control and spec.control is None:
+        raise SpecError(FieldError("control", "this run is its own control"))
+    known = facts((spec.control if control else spec).model)
+    shifts = 2 if spec.settings.protocol == "pair" else spec.settings.modulus
+    limits = {
+        "layer": known.n_layers,
+        "head": known.q_heads,
+        "sample": spec.settings.samples,
+        "shift": shifts,
+    }
+    errors = []
+    for name, limit in limits.items():
+        value = body.get(name)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < limit:
+            text = f"must be a whole number from 0 to {limit - 1}, not {value!r}"
+            errors.append(FieldError(name, text))
+    parts = {name: _part(name, body.get(name), errors) for name in ("queries", "keys")}
+    if errors:
+        raise SpecError(*errors)
+    rows = run.control_run if control else run.id
+    wanted = MapWanted(run.key, rows, control, *(body[name] for name in limits))
+    return wanted, parts["queries"], parts["keys"]
+
+
+def _part(name: str, value: Any, errors: list[FieldError]) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    whole = isinstance(value, list) and len(value) == 2 and all(type(v) is int for v in value)
+    if not whole or not 0 <= value[0] < value[1]:
+        errors.append(FieldError(name, f"must be [start, stop) of token positions, not {value!r}"))
+        return None
+    return value[0], value[1]
+
+
+def _import(engine: Engine, body: bytes) -> dict:
+    done = import_run(engine.store, body)
+    run = engine.results.pick(done["key"])
+    if done["added"] and run:
+        engine.results.report(run)
+    return done
+
+
+def job_dict(job: Any) -> dict:
+    times = ("created", "started", "finished")
+    values = dataclasses.asdict(job)
+    return values | {n: values[n] and values[n].isoformat(timespec="seconds") + "Z" for n in times}
+
+
+def arrow(table: pa.Table) -> Response:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(
+        sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")
+    ) as out:
+        out.write_table(table)
+    return Response(sink.getvalue().to_pybytes(), media_type=ARROW)

@@ -1,0 +1,153 @@
+"""How a service comes up and is found: the port, the token, the address file, the log.
+
+Knows sockets and files.  What the service answers is in `engine.service`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import NamedTuple
+
+from engine import paths
+
+HOST = "127.0.0.1"
+PORT = 8787
+ADDRESS = "service.json"
+
+
+class Address(NamedTuple):
+    url: str
+    token: str
+    pid: int
+
+
+def address_file() -> Path:
+    return paths.home() / ADDRESS
+
+
+def read_address() -> Address | None:
+    """Where the last service said it is; it may be gone."""
+    try:
+        values = json.loads(address_file().read_text())
+        return Address(str(values["url"]), str(values["token"]), int(values["pid"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write_address(address: Address) -> None:
+    """Mode 600 from its first byte on: who can read it can use the service."""
+    part = address_file().with_suffix(f".{os.getpid()}.part")
+    file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(file, "w") as out:
+        json.dump(address._asdict(), out)
+    os.replace(part, address_file())
+
+
+def forget_address() -> None:
+    """Remove the address file if it is still ours."""
+    found = read_address()
+    if found and found.pid == os.getpid():
+        address_file().unlink(missing_ok=True)
+
+
+def bind(port: int) -> socket.socket:
+    """A listening socket on 127.0.0.1; port 0 takes a free one.  OSError if it is taken."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((HOST, port))
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def free_port(wanted: int) -> int:
+    """The wanted port, or a free one where it is taken."""
+    for port in (wanted, 0):
+        with contextlib.suppress(OSError), contextlib.closing(bind(port)) as sock:
+            return sock.getsockname()[1]
+    raise OSError("no free port")
+
+
+def open_log() -> None:
+    """Tracebacks go to service.log in the home folder; users get a sentence and an id."""
+    log = logging.getLogger("phasescope")
+    if not any(isinstance(h, RotatingFileHandler) for h in log.handlers):
+        file = paths.home() / "service.log"
+        handler = RotatingFileHandler(file, maxBytes=4 << 20, backupCount=1, delay=True)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
+        log.propagate = False
+
+
+def make_server(sock: socket.socket, token: str):
+    """A uvicorn server over a freshly opened engine; StoreError where the data cannot be had."""
+    import uvicorn
+
+    from engine.service import Engine, make_app
+
+    open_log()
+    engine = Engine(paths.home())
+    config = uvicorn.Config(
+        make_app(engine, token),
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=3,
+        server_header=False,
+    )
+    # The framework's log goes where ours goes: standard output is the command line's.
+    framework = logging.getLogger("uvicorn")
+    framework.handlers, framework.propagate = logging.getLogger("phasescope").handlers, False
+    return uvicorn.Server(config)
+
+
+def serve(port: int = PORT, say=print) -> None:
+    """Run the service until it is stopped; a taken port gives way to a free one."""
+    try:
+        sock = bind(port)
+    except OSError:
+        sock = bind(0)
+    token = secrets.token_urlsafe(32)
+    server = make_server(sock, token)
+    url = f"http://{HOST}:{sock.getsockname()[1]}"
+    write_address(Address(url, token, os.getpid()))
+    say(f"Phasescope service at {url} (home {paths.home()})")
+    try:
+        server.run(sockets=[sock])
+    finally:
+        forget_address()
+
+
+@contextlib.contextmanager
+def running() -> Iterator[Address]:
+    """The same service on a thread of this process, for the length of a with."""
+    sock, token = bind(0), secrets.token_urlsafe(32)
+    try:
+        server = make_server(sock, token)
+    except BaseException:
+        sock.close()
+        raise
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
+    thread.start()
+    try:
+        while not server.started:
+            if not thread.is_alive():
+                raise RuntimeError("the service did not start; service.log says why")
+            time.sleep(0.01)
+        yield Address(f"http://{HOST}:{sock.getsockname()[1]}", token, os.getpid())
+    finally:
+        server.should_exit = True
+        thread.join(timeout=30)
+        sock.close()

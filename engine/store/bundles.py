@@ -1,0 +1,254 @@
+"""One file that carries a run to another machine: a zip of Parquet, run.json and a sha256 manifest.
+
+Everything in a bundle that comes from elsewhere is doubted: names, sizes, hashes, columns, the key
+of the spec.  Knows the format; knows nothing of HTTP or of how a run is computed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.registry import FieldError, SpecError
+from engine.rows import ANSWERS, TOKENS
+from engine.specs import SweepSpec
+from engine.store.ledger import Run
+from engine.store.store import Store
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+PARTS = ("run", "control")
+MEMBERS = {"run.json"} | {f"{p}_{t}.parquet" for p in PARTS for t in ("answers", "tokens")}
+MAX_UNPACKED = 2 << 30
+MAX_MEMBERS = 16
+SCHEMAS = {"answers": ANSWERS, "tokens": TOKENS}
+CARRIED = (
+    "title", "status", "copies", "answers_expected", "tokens_expected", "noise_floor",
+    "provenance", "written",
+)  # fmt: skip
+
+
+class Part(NamedTuple):
+    """A run inside a bundle: its own or its control's."""
+
+    about: dict
+    answers: pa.Table
+    tokens: pa.Table
+
+
+def refuse(message: str) -> SpecError:
+    return SpecError(FieldError("bundle", message))
+
+
+# ---- out
+
+
+def export_run(store: Store, run: Run) -> bytes:
+    """The run and its control as one zip."""
+    parts = {"run": run}
+    if run.control_run is not None:
+        parts["control"] = store.run(run.control_run)
+    files, about = {}, {}
+    for name, part in parts.items():
+        spec = store.spec(part.key)
+        about[name] = {"key": part.key, "spec": spec, "code_version": part.code_version}
+        about[name] |= {field: getattr(part, field) for field in CARRIED}
+        answers = pa.concat_tables(
+            [store.answers_table(part.id), store.answers_table(part.id, scan=True)]
+        )
+        files[f"{name}_answers.parquet"] = _parquet(answers)
+        files[f"{name}_tokens.parquet"] = _parquet(store.tokens(part.id))
+    files["run.json"] = json.dumps(about, indent=1).encode()
+    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    files[MANIFEST] = json.dumps({"format": FORMAT, "sha256": hashes}, indent=1).encode()
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in sorted(files.items()):
+            # A fixed date: the same run exports to the same bytes.
+            info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            archive.writestr(info, content)
+    return out.getvalue()
+
+
+def _parquet(table: pa.Table) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(table, out, compression="zstd", compression_level=9)
+    return out.getvalue()
+
+
+# ---- in
+
+
+def import_run(store: Store, bundle: bytes, source: str = "import") -> dict:
+    """Check a bundle, then add its runs in one transaction: {key, added}.
+
+    Adds nothing when the same key and code version is stored already; raises SpecError naming the
+    file that is wrong.
+    """
+    parts = read(bundle)
+    own = parts["run"].about
+    for have in store.runs_of(own["key"]):
+        # A shipped result and the user's own stand side by side: only like hides like.
+        like = (have.source == "preset") == (source == "preset")
+        if like and have.status == "done" and have.code_version == own["code_version"]:
+            return {"key": own["key"], "added": False}
+    with store.writing() as cursor:
+        _clear(store, cursor, own, source)
+        # The control travels with its run and is not shared: another machine's may differ in bits.
+        control = _add(store, cursor, parts["control"], source) if "control" in parts else None
+        run = _add(store, cursor, parts["run"], source)
+        store._change(cursor, run, {"control_run": control, "asked": True})
+    for id in {run, control} - {None}:
+        if not store.verify(id):
+            store.change(id, status="incomplete", reason="the bundle held fewer rows than expected")
+    for part in parts.values():
+        store.remember(part.about["key"], part.about["spec"])
+    return {"key": own["key"], "added": True}
+
+
+def _clear(store: Store, cursor, about: dict, source: str) -> None:
+    """Make room: an incomplete earlier import, and a preset's results of older code."""
+    for have in store.runs_of(about["key"]):
+        same = have.code_version == about["code_version"]
+        if have.source == source and (same or source == "preset"):
+            for id in {have.id, have.control_run} - {None}:
+                store._drop(cursor, id)
+
+
+def _add(store: Store, cursor, part: Part, source: str) -> int:
+    about = part.about
+    run = store._new_run(cursor, about["key"], about["code_version"], source, about["title"], False)
+    store._insert(cursor, run, part.answers, part.tokens, False)
+    store._change(cursor, run, {field: about[field] for field in CARRIED} | {"reason": ""})
+    return run
+
+
+def read(bundle: bytes) -> dict[str, Part]:
+    """Every check that needs no store."""
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(bundle))
+        files = _unpack(archive)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+        raise refuse(f"is no readable zip file ({error}); nothing was imported") from None
+    about = _json(files["run.json"], "run.json")
+    if not isinstance(about, dict) or "run" not in about or not set(about) <= set(PARTS):
+        raise refuse("run.json must describe a run and at most its control; nothing was imported")
+    parts = {name: _part(name, about[name], files) for name in about}
+    control = SweepSpec.from_dict(parts["run"].about["spec"]).control
+    expected = control.key if control else None
+    found = parts["control"].about["key"] if "control" in parts else None
+    if expected != found:
+        raise refuse(f"its control is {found}, the spec asks for {expected}; nothing was imported")
+    return parts
+
+
+def _unpack(archive: zipfile.ZipFile) -> dict[str, bytes]:
+    infos = archive.infolist()
+    names = [info.filename for info in infos]
+    strange = [name for name in names if name not in MEMBERS | {MANIFEST}]
+    if strange:
+        raise refuse(f"holds a file that no bundle has: {strange[0][:80]!r}; nothing was imported")
+    if len(infos) > MAX_MEMBERS or len(set(names)) != len(names):
+        raise refuse("holds a name twice; nothing was imported")
+    if MANIFEST not in names:
+        raise refuse("has no manifest.json; is it a Phasescope export? nothing was imported")
+    _size(sum(info.file_size for info in infos))
+    manifest = _json(_member(archive, MANIFEST, 1 << 20), MANIFEST)
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("sha256"), dict):
+        raise refuse("manifest.json is not as a bundle's; nothing was imported")
+    if manifest.get("format") != FORMAT:
+        raise refuse(
+            f"has format {manifest.get('format')!r}, this Phasescope reads {FORMAT}; update it, or "
+            "export again from there; nothing was imported"
+        )
+    wanted = manifest["sha256"]
+    for name in sorted(set(wanted) - set(names)):
+        raise refuse(f"lacks {str(name)[:80]!r}, which its manifest names; nothing was imported")
+    for name in sorted(set(names) - set(wanted) - {MANIFEST}):
+        raise refuse(f"holds {name!r}, which its manifest does not name; nothing was imported")
+    if "run.json" not in wanted:
+        raise refuse("has no run.json; nothing was imported")
+    files, left = {}, MAX_UNPACKED
+    for name, digest in wanted.items():
+        # The declared size may lie: stop reading at the cap, whatever the header says.
+        files[name] = _member(archive, name, left)
+        left -= len(files[name])
+        if hashlib.sha256(files[name]).hexdigest() != digest:
+            raise refuse(
+                f"{name} was changed: its sha256 is not the manifest's; nothing was imported"
+            )
+    return files
+
+
+def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+    with archive.open(name) as file:
+        content = file.read(most + 1)
+    _size(len(content), most)
+    return content
+
+
+def _size(found: int, most: int = MAX_UNPACKED) -> None:
+    if found > most:
+        cap = f"{MAX_UNPACKED >> 30} GB"
+        raise refuse(f"unpacks to more than the cap of {cap}; nothing was imported")
+
+
+def _json(content: bytes, name: str) -> object:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        raise refuse(f"{name} is no JSON; nothing was imported") from None
+
+
+def _part(name: str, about: object, files: dict[str, bytes]) -> Part:
+    needed = {"key", "spec", "code_version", *CARRIED}
+    if not isinstance(about, dict) or not needed <= set(about):
+        raise refuse(f"run.json lacks fields of the {name}; nothing was imported")
+    _types(about)
+    try:
+        spec = SweepSpec.from_dict(about["spec"])
+    except SpecError as error:
+        raise refuse(f"the {name}'s spec is refused: {error}; nothing was imported") from None
+    spec = spec if spec.key == about["key"] else SweepSpec(**{**vars(spec), "control": None})
+    if spec.key != about["key"]:
+        raise refuse(
+            f"the {name}'s key {about['key']!r} is not that of its spec; nothing was imported"
+        )
+    return Part(about, *(_table(f"{name}_{table}.parquet", table, files) for table in SCHEMAS))
+
+
+def _types(about: dict) -> None:
+    kinds = {
+        "title": str, "status": str, "code_version": str, "copies": int, "answers_expected": int,
+        "tokens_expected": int, "noise_floor": float | int | None, "provenance": dict,
+        "written": dict | None,
+    }  # fmt: skip
+    for field, kind in kinds.items():
+        if not isinstance(about[field], kind) or isinstance(about[field], bool):
+            raise refuse(f"run.json: {field} is of the wrong type; nothing was imported")
+    if about["status"] not in ("done", "incomplete", "cancelled", "failed"):
+        raise refuse(f"run.json: status {about['status'][:40]!r} is unknown; nothing was imported")
+
+
+def _table(member: str, table: str, files: dict[str, bytes]) -> pa.Table:
+    if member not in files:
+        raise refuse(f"lacks {member}; nothing was imported")
+    schema = SCHEMAS[table]
+    try:
+        # Sizes inside Parquet are compressed again: ask before unpacking.
+        reader = pq.ParquetFile(io.BytesIO(files[member]))
+        meta = reader.metadata
+        _size(sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups)))
+        if reader.schema_arrow.names != schema.names:
+            raise refuse(f"{member} has other columns than this version; nothing was imported")
+        return reader.read().cast(schema)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, SpecError):
+            raise
+        raise refuse(f"{member} is no readable Parquet table; nothing was imported") from None

@@ -1,0 +1,49 @@
+"""Which code made a number: a hash of the sources that decide it, and of the libraries' versions.
+
+A change to a page or to the service does not change it; a change to a memory does.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from importlib import metadata
+from pathlib import Path
+
+ENGINE = Path(__file__).resolve().parent
+NUMERIC = ("memory", "models", "tasks", "run", "copies.py", "specs.py", "rows.py")
+LIBRARIES = ("torch", "transformers")
+
+
+@functools.cache
+def code_version() -> str:
+    """Twelve hex digits; rows of another one are stale and never reused."""
+    return _hash(NUMERIC, [f"{name} {metadata.version(name)}" for name in LIBRARIES])
+
+
+@functools.cache
+def statistics_version() -> str:
+    """Of the code that turns rows into numbers: kept reports of another one are computed again."""
+    return _hash(("analysis",), [])
+
+
+def library_versions() -> dict[str, str]:
+    names = ("torch", "transformers", "numpy", "duckdb", "pyarrow")
+    return {name: metadata.version(name) for name in names}
+
+
+def product_version() -> str:
+    try:
+        return metadata.version("phasescope")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _hash(parts: tuple[str, ...], more: list[str]) -> str:
+    digest = hashlib.blake2b(digest_size=6)
+    for part in parts:
+        path = ENGINE / part
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            digest.update(file.relative_to(ENGINE).as_posix().encode() + b"\0" + file.read_bytes())
+    digest.update("\n".join(more).encode())
+    return digest.hexdigest()

@@ -1,0 +1,383 @@
+"""The process that holds the models: requests come in by a pipe, batches of rows go out.
+
+Knows models, memories and copies.  Never opens the database; may be killed at any moment, and ends
+by itself when the service is gone.  `Worker` is the service's end of the pipe and imports no torch.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import platform
+import signal
+import sys
+import time
+import traceback
+from collections import OrderedDict
+from collections.abc import Iterator
+from multiprocessing import connection, get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+KEPT_MODELS = 2  # a run's and its control's
+KEPT_COPIES = 4
+
+
+class Event(NamedTuple):
+    """What the worker says: of which request, what kind, and its content."""
+
+    id: int
+    kind: str  # planned, batch, done, failed, cancelled, written, map
+    content: Any
+
+
+class WorkerDied(RuntimeError):
+    """The process is gone; the message says how."""
+
+
+class Worker:
+    """The service's handle on one spawned process."""
+
+    def __init__(self, log: Path):
+        spawn = get_context("spawn")
+        self._pipe, theirs = spawn.Pipe()
+        self.process = spawn.Process(
+            target=main, args=(theirs, str(log)), name="phasescope-worker", daemon=True
+        )
+        self.process.start()
+        # Only the child may hold its end, or its death would not show here as an end of file.
+        theirs.close()
+
+    @property
+    def alive(self) -> bool:
+        return self.process.is_alive()
+
+    def send(self, request: dict) -> None:
+        try:
+            self._pipe.send(request)
+        except (BrokenPipeError, OSError):
+            raise WorkerDied(self.obituary()) from None
+
+    def receive(self, seconds: float) -> Event | None:
+        """The next event, or None after `seconds`; WorkerDied when there will be none."""
+        ready = connection.wait([self._pipe, self.process.sentinel], seconds)
+        if self._pipe in ready or (ready and self._pipe.poll()):
+            try:
+                return Event(*self._pipe.recv())
+            except (EOFError, OSError):
+                raise WorkerDied(self.obituary()) from None
+        if ready:
+            raise WorkerDied(self.obituary())
+        return None
+
+    def obituary(self) -> str:
+        self.process.join(1)
+        code = self.process.exitcode
+        how = f"by signal {-code}" if code is not None and code < 0 else f"with exit code {code}"
+        hint = " (perhaps for lack of memory)" if code == -signal.SIGKILL else ""
+        return (
+            f"the worker process ended {how}{hint}; the rows it had sent are kept, "
+            "run it again to compute the rest"
+        )
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join(5)
+        self._pipe.close()
+
+
+# ---- inside the process
+
+
+class Cancelled(Exception):
+    """The user asked for an end."""
+
+
+def main(pipe: connection.Connection, log: str) -> None:
+    """Serve requests until the service is gone."""
+    # Ctrl-C in a terminal reaches the whole group; the service decides what becomes of a job.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _quiet(log)
+    try:
+        Office(pipe).run()
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return
+
+
+def _quiet(log: str) -> None:
+    """Send what libraries print to a file: standard output belongs to the command line's JSON."""
+    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for stream in (1, 2):
+        os.dup2(out, stream)
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+class Office:
+    """Warm models and copies, and one method per request."""
+
+    def __init__(self, pipe: connection.Connection):
+        self.pipe = pipe
+        self.models: OrderedDict = OrderedDict()
+        self.copies: OrderedDict = OrderedDict()
+        self.doing: int | None = None  # the sweep at work
+        self.waiting: list[dict] = []  # requests that came while it was
+
+    def say(self, id: int, kind: str, content: Any = None) -> None:
+        self.pipe.send(tuple(Event(id, kind, content)))
+
+    def run(self) -> None:
+        while True:
+            self.serve(self.waiting.pop(0) if self.waiting else self.pipe.recv())
+
+    def serve(self, request: dict) -> None:
+        """Answer one request; whatever goes wrong with it becomes a `failed` event."""
+        id, do = request["id"], request["do"]
+        if do == "cancel":
+            return  # of a job that has just ended
+        try:
+            {"sweep": self.sweep, "write": self.write, "map": self.map}[do](request)
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            raise
+        except Cancelled:
+            self.say(id, "cancelled")
+        except Exception as error:
+            self.say(id, "failed", {"reason": reason(error), "trace": traceback.format_exc()})
+
+    def between(self) -> None:
+        """Between two batches: is there a cancel, or a small request that need not wait?"""
+        while self.pipe.poll():
+            request = self.pipe.recv()
+            if request["do"] == "cancel":
+                if request["id"] == self.doing:
+                    raise Cancelled
+            elif request["do"] == "sweep":
+                self.waiting.append(request)
+            else:
+                self.serve(request)
+
+    def loaded(self, model: Any) -> Any:
+        """The model, from memory if it is warm."""
+        from engine.models.loader import load_model
+
+        if model not in self.models:
+            _prepare_torch()
+            while len(self.models) >= KEPT_MODELS:
+                self.models.popitem(last=False)
+            self.models[model] = load_model(model)
+        self.models.move_to_end(model)
+        return self.models[model]
+
+    def built(self, spec: Any) -> list:
+        """All copies of a spec, ordered by (sample, shift)."""
+        from engine.models.loader import facts, load_tokenizer
+        from engine.plan import build
+
+        if spec.key not in self.copies:
+            while len(self.copies) >= KEPT_COPIES:
+                self.copies.popitem(last=False)
+            self.copies[spec.key] = build(spec, load_tokenizer(spec.model), facts(spec.model))
+        self.copies.move_to_end(spec.key)
+        return self.copies[spec.key]
+
+    def copy(self, spec: Any, sample: int, shift: int) -> Any:
+        return next(c for c in self.built(spec) if (c.sample, c.shift) == (sample, shift))
+
+    def sweep(self, request: dict) -> None:
+        """Compute what is missing of a run and of its control, batch by batch in turn."""
+        from engine.run.sweep import noise_floor
+
+        _reset_peak()
+        spec, id = _spec(request["spec"]), request["id"]
+        self.doing = id
+        parts = {"run": spec} | ({"control": spec.control} if spec.control else {})
+        scanned, have = self.scanned(spec), request["have"]
+        expected, lanes = {}, []
+        for name, part in parts.items():
+            copies = self.built(part)
+            self.between()
+            expected[name] = expected_rows(part, copies, len(scanned) if name == "run" else 0)
+            lanes.append(Lane(name, part, copies, None, have[name]))
+        lanes += [Lane("run", spec, self.built(spec), layer, have["run"]) for layer in scanned]
+        lanes = [lane for lane in lanes if lane.missing]
+        self.say(id, "planned", {"rows": expected, "left": sum(len(x.missing) for x in lanes)})
+        for lane in lanes:
+            self.loaded(lane.spec.model)
+            self.between()
+        clock = Clock()
+        for lane, batch in self.batches(lanes):
+            clock.count(batch)
+            content = {"part": lane.name, "replace": lane.broken, "batch": tuple(batch)}
+            self.say(id, "batch", content)
+            self.between()
+        floor = request["noise_floor"]
+        if floor is None:
+            floor = float(noise_floor(spec, self.loaded(spec.model), self.built(spec)))
+        self.say(id, "done", {"noise_floor": floor, "provenance": self.provenance(spec, clock)})
+
+    def scanned(self, spec: Any) -> tuple[int, ...]:
+        from engine.models.loader import facts
+
+        return tuple(facts(spec.model).full_layers) if spec.settings.scan else ()
+
+    def batches(self, lanes: list[Lane]) -> Iterator[tuple[Lane, Any]]:
+        """The sweeps of run and control one batch each in turn, then the layer scan's."""
+        both = [lane for lane in lanes if lane.layer is None]
+        for group in (both, *([lane] for lane in lanes if lane.layer is not None)):
+            for turn in itertools.zip_longest(*map(self.stream, group)):
+                for lane, batch in zip(group, turn, strict=True):
+                    if batch is not None:
+                        yield lane, batch
+
+    def stream(self, lane: Lane) -> Iterator[Any]:
+        from engine.run.sweep import sweep
+
+        layers = None if lane.layer is None else [lane.layer]
+        return sweep(lane.spec, self.loaded(lane.spec.model), lane.missing, layers)
+
+    def provenance(self, spec: Any, clock: Clock) -> dict:
+        import torch
+
+        from engine.version import code_version, library_versions
+
+        known = self.loaded(spec.model).provenance()
+        if spec.control and spec.control.model != spec.model:
+            known["control"] = self.loaded(spec.control.model).provenance()
+        return known | {
+            "code_version": code_version(),
+            "libraries": library_versions(),
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "threads": torch.get_num_threads(),
+            "seed": spec.settings.seed,
+            "wall_seconds": round(clock.seconds, 3),
+            "tokens": clock.tokens,
+            "tokens_per_second": round(clock.tokens / clock.seconds, 1) if clock.seconds else None,
+            "peak_memory_bytes": peak_memory(),
+        }
+
+    def write(self, request: dict) -> None:
+        """What the model writes on the copies asked for."""
+        from engine.run.write import write
+
+        spec = _spec(request["spec"])
+        loaded = self.loaded(spec.model)
+        copies = [self.copy(spec, sample, shift) for sample, shift in request["copies"]]
+        self.say(request["id"], "written", [write(spec, loaded, copy) for copy in copies])
+
+    def map(self, request: dict) -> None:
+        """One layer's and head's attention on one copy."""
+        from engine.run.maps import attention_map
+
+        spec = _spec(request["spec"])
+        spec = spec.control if request["control"] else spec
+        copy = self.copy(spec, request["sample"], request["shift"])
+        found = attention_map(
+            spec, self.loaded(spec.model), copy, request["layer"], request["head"]
+        )
+        self.say(request["id"], "map", found._asdict())
+
+
+class Lane:
+    """One stream of batches: a run, its control, or one layer of its scan."""
+
+    def __init__(self, name: str, spec: Any, copies: list, layer: int | None, have: set):
+        self.name, self.spec, self.layer = name, spec, layer
+        self.missing, self.broken = missing(copies, spec.settings.batch, have, layer)
+
+
+class Clock:
+    """Tokens read and the seconds they took, model loading left out."""
+
+    def __init__(self):
+        self.seconds, self.tokens, self._last = 0.0, 0, time.perf_counter()
+
+    def count(self, batch: Any) -> None:
+        now = time.perf_counter()
+        self.seconds += now - self._last
+        self._last = now
+        lengths = batch.answers.column("length").to_pylist()
+        answers = batch.answers.column("token_ranks").to_pylist()
+        self.tokens += sum(lengths) + sum(map(len, answers))
+
+
+def missing(copies: list, size: int, have: set, layer: int | None) -> tuple[list, bool]:
+    """The copies of every batch that is not stored whole, and whether some are stored in part.
+
+    A broken batch is redone whole: with another number of rows the same copy has other bits.
+    """
+    from engine.run.sweep import batches
+
+    wanted, broken, mark = [], False, -1 if layer is None else layer
+    for batch in batches(copies, size):
+        stored = [(copy.sample, copy.shift, mark) in have for copy in batch]
+        if not all(stored):
+            wanted += batch
+            broken |= any(stored)
+    return wanted, broken
+
+
+def expected_rows(spec: Any, copies: list, scanned: int) -> dict[str, int]:
+    """How many rows a whole run has: answers (scan included) and tokens."""
+    scored = spec.settings.rows == "scored"
+    tokens = sum(len(c.answer) if scored else len(c.tokens) + len(c.answer) - 1 for c in copies)
+    return {
+        "copies": len(copies) * (1 + scanned),
+        "answers": len(copies) * (1 + scanned),
+        "tokens": tokens,
+    }
+
+
+def reason(error: Exception) -> str:
+    """One sentence for the user; the traceback goes to the log."""
+    from engine.registry import SpecError
+
+    if isinstance(error, SpecError):
+        return str(error)
+    if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
+        return (
+            "there was not enough memory; a smaller batch, a shorter prompt or bfloat16 needs less"
+        )
+    text = (str(error).strip().splitlines() or ["no reason given"])[0]
+    return f"the computation failed ({type(error).__name__}: {text[:300]}); the log has more"
+
+
+def peak_memory() -> int:
+    """Peak resident bytes since `_reset_peak`, or since the start where there is no reset."""
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _reset_peak() -> None:
+    """A warm worker would else report the largest job it ever had."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return
+
+
+def _prepare_torch() -> None:
+    import torch
+    from transformers.utils import logging as hf_logging
+
+    hf_logging.disable_progress_bar()
+    hf_logging.set_verbosity_error()
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    torch.set_num_threads(int(os.environ.get("PHASESCOPE_THREADS") or min(cores, 16)))
+
+
+def _spec(values: dict) -> Any:
+    from engine.specs import SweepSpec
+
+    return SweepSpec.from_dict(values)

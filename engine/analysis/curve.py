@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from engine.analysis.period import Curve
+
 
 class Curves(NamedTuple):
     """All matrices are [n, R] by residue, except `shift_*` [n, number of shifts]; NaN is missing."""
@@ -22,8 +24,8 @@ class Curves(NamedTuple):
     joint: np.ndarray  # probability of the whole answer
     logprob: np.ndarray  # its natural log
     tokens: tuple[np.ndarray, ...]  # probability of each answer token, by that token's own residue
-    positions: np.ndarray  # target position of each cell of the measure's matrix
     value: np.ndarray  # the measure
+    parts: Curve  # what the tests read: the measure, or each token for the token measure
     shift_value: np.ndarray  # the measure of the copy at each shift
     shift_joint: np.ndarray
     shift_rivals: np.ndarray  # [rivals, number of shifts], mean over samples
@@ -60,37 +62,59 @@ def curves(answers: pd.DataFrame, modulus: int, measure: str) -> Curves:
     position = answers["target_position"].to_numpy(float, na_value=np.nan)
     joint = np.exp(logprob)
     by_residue, by_shift = (len(samples), modulus), (len(samples), len(shifts))
-    cells = {
-        "correct": _spread(correct, row, residue, by_residue),
-        "joint": _spread(joint, row, residue, by_residue),
-    }
+    correct_cells = _spread(correct, row, residue, by_residue)
+    joint_cells = _spread(joint, row, residue, by_residue)
     flat = _flatten(answers, residue, modulus)
     tokens = tuple(
         _spread(flat.prob[pick], row[flat.row[pick]], flat.residue[pick], by_residue)
         for pick in (flat.place == k for k in range(flat.place.max(initial=-1) + 1))
     )
-    positions = _spread(position, row, residue, by_residue)
     if measure == "token":
-        own = position[flat.row] + (flat.residue - residue[flat.row]) % modulus
-        cells["token"] = _spread(flat.prob, row[flat.row], flat.residue, by_residue)
-        positions = _spread(own, row[flat.row], flat.residue, by_residue)
+        value = _spread(flat.prob, row[flat.row], flat.residue, by_residue)
         of_copy = _spread(flat.prob, row[flat.row], at_shift[flat.row], by_shift)
+        ahead = (flat.residue - residue[flat.row]) % modulus
+        offsets = [np.unique(ahead[flat.place == k]) for k in range(len(tokens))]
     else:
+        value = correct_cells if measure == "accuracy" else joint_cells
         of_copy = _spread(correct if measure == "accuracy" else joint, row, at_shift, by_shift)
-    value = cells["correct" if measure == "accuracy" else measure]
+        offsets = []
     return Curves(
         samples,
         shifts,
-        cells["correct"],
-        cells["joint"],
+        correct_cells,
+        joint_cells,
         _spread(logprob, row, residue, by_residue),
         tokens,
-        positions,
         value,
+        _parts(value, _spread(position, row, residue, by_residue), tokens, offsets),
         of_copy,
         _spread(joint, row, at_shift, by_shift),
         _rivals(answers, at_shift, len(shifts)),
     )
+
+
+def _parts(
+    value: np.ndarray,
+    targets: np.ndarray,
+    tokens: tuple[np.ndarray, ...],
+    offsets: list[np.ndarray],
+) -> Curve:
+    """The measure of complete samples for the tests, by token where tokens keep one distance.
+
+    Positions are dropped where one is unknown.  Tokens of a copy that lie at no fixed distance from
+    its target, or that some samples lack, are tested by their mean alone.
+    """
+    whole = np.isfinite(value).all(axis=1)
+    values, places = value[whole][:, None, :], targets[whole][:, None, :]
+    shared = len(offsets) > 1 and all(len(o) == 1 for o in offsets)
+    if shared and all(np.isfinite(token[whole]).all() for token in tokens):
+        values = np.stack([token[whole] for token in tokens], axis=1)
+        steps = tuple(int(o[0]) for o in offsets)
+        # Token k at residue r belongs to the copy at r - step; it lies step behind that copy's target.
+        places = np.stack([np.roll(targets[whole], k, axis=1) + k for k in steps], axis=1)
+    else:
+        steps = (0,)
+    return Curve(values, places if np.isfinite(places).all() else None, steps)
 
 
 def mean_of(values: np.ndarray, axis: int = 0) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.analysis.intervals import basic, resampled_means
-from engine.analysis.period import TOLERANCE, class_means
+from engine.analysis.period import TOLERANCE, Curve, class_means, without_fold
 
 DRAWS = 2000
 
@@ -30,56 +30,44 @@ def folded_gap(values: np.ndarray, stride: int) -> float:
 
 
 def rotation_test(
-    values: np.ndarray,
-    stride: int,
-    positions: np.ndarray | None = None,
-    *,
-    seed: int = 0,
-    tolerance: float = TOLERANCE,
-    draws: int = DRAWS,
+    curve: Curve, stride: int, *, seed: int = 0, tolerance: float = TOLERANCE, draws: int = DRAWS
 ) -> Gap:
-    """Folded gap of `values` [samples, R] (no NaN) against random rotation of each sample.
+    """Folded gap of the sample-mean curve against random rotation of each sample.
 
-    A shared drift over `positions` [samples, R] would give every phase the same head start in every
+    A drift over position that samples share would give every phase the same head start in every
     sample: a slope fitted within phases is taken off, in the data and in every rotation.  With one
     sample a rotation changes nothing: p = 1.
     """
-    if np.ptp(values, axis=1).max() <= tolerance:
+    if curve.constant(tolerance):
         return Gap(0.0, 1.0)
-    rows = values - values.mean(axis=1, keepdims=True)
-    line, within = _lines(positions, stride)
-    if line is not None:
-        scale = float(np.sum(within * within))
-        rows = rows - line * (np.sum(within * rows) / scale)
-        drift = class_means(line, stride).mean(axis=0)
+    rows = without_fold(curve.aligned, 1)
     n, size = rows.shape
-    observed = float(np.ptp(class_means(rows, stride).mean(axis=0)))
+    line, within, scale = _lines(curve, stride)
+    rows = rows - line * (np.sum(within * rows) / scale)
+    drift = class_means(line, stride).mean(axis=0)
+    observed = folded_gap(rows, stride)
     rng = np.random.default_rng([seed, 3])
     turns = (np.arange(size)[None, :] + np.arange(size)[:, None]) % size  # [rotation, residue]
     means, slopes = np.zeros((draws, stride)), np.zeros(draws)
-    for i, row in enumerate(rows):
-        turned = row[turns]
-        choice = rng.integers(0, size, draws)
+    for row, inside in zip(rows, within, strict=True):
+        choice, turned = rng.integers(0, size, draws), row[turns]
         means += class_means(turned, stride)[choice]
-        if line is not None:
-            slopes += (turned @ within[i])[choice]
-    means /= n
-    if line is not None:
-        means -= slopes[:, None] / scale * drift
-    gaps = np.ptp(means, axis=1)
+        slopes += (turned @ inside)[choice]
+    gaps = np.ptp(means / n - np.outer(slopes / scale, drift), axis=1)
     return Gap(float(gaps.mean()), float((1 + np.sum(gaps >= observed - 1e-12)) / (1 + draws)))
 
 
-def _lines(
-    positions: np.ndarray | None, stride: int
-) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Positions centred per sample, and centred per sample and phase; None when they do not vary."""
-    if positions is None:
-        return None, None
-    within = positions - np.tile(class_means(positions, stride), positions.shape[1] // stride)
-    if np.sum(within * within) <= TOLERANCE:
-        return None, None
-    return positions - positions.mean(axis=1, keepdims=True), within
+def _lines(curve: Curve, stride: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """Positions [n, R] centred per sample, centred per sample and phase, and the latter's sum of
+    squares; zeros and 1 where positions do not vary within a phase (grid origin)."""
+    n, _, size = curve.values.shape
+    nothing = np.zeros((n, size)), np.zeros((n, size)), 1.0
+    if curve.positions is None:
+        return nothing
+    positions = curve.positions.mean(axis=1)
+    within = without_fold(positions, stride)
+    scale = float(np.sum(within * within))
+    return (without_fold(positions, 1), within, scale) if scale > TOLERANCE else nothing
 
 
 def gap_interval(values: np.ndarray, stride: int, counts: np.ndarray) -> tuple[float, float]:

@@ -1,15 +1,17 @@
 """The period test: does the memory act with period P? (SCIENCE §3, "Period detection")
 
-Null: residues are exchangeable within each sample.  Two things break that null without being a
-period, and are taken out:
+Null: residues are exchangeable within each sample.  Three things break that null without being a
+period, and are taken care of:
 
 - Drift over position.  Every sample is permuted by itself, so a trend that all samples share would
   stand out against the permutations.  A line in the target's position is fitted together with the
   phases (as a covariate), in the data and in every permutation.
 - Residues that differ by other than phase (one filler more reads differently).  Where the residues
   within a phase scatter more than samples explain, phases must also stand out of *that* scatter (F).
+- Answers of several tokens.  Tokens of one copy share its fate but lie at neighbouring residues,
+  which smooths the noise: whole copies are permuted, and their tokens aligned afterwards.
 
-Knows samples × residues; knows nothing about memories, strides or the null of the gap.
+Knows samples, tokens and residues; knows nothing about memories, strides or the null of the gap.
 """
 
 from __future__ import annotations
@@ -21,8 +23,36 @@ from scipy import stats
 
 DRAWS = 2000
 LEVEL = 0.05
+CLIMB = 0.01  # a longer period than need be is claimed on stronger evidence
 MISFIT = 0.01  # level at which residues of one phase count as different from each other
 TOLERANCE = 1e-9
+POOL = 4096  # permutations that samples draw from
+
+
+class Curve(NamedTuple):
+    """What is tested.  `values` [samples, tokens, R] without NaN, each token by its own residue.
+
+    `positions`: where that token lies, same shape, or None; `offsets` [tokens]: token k of the copy
+    at residue r lies at residue r + offset k.
+    """
+
+    values: np.ndarray
+    positions: np.ndarray | None = None
+    offsets: tuple[int, ...] = (0,)
+
+    @classmethod
+    def of(cls, values: np.ndarray, positions: np.ndarray | None = None) -> Curve:
+        """From [samples, R]: one number per copy."""
+        return cls(values[:, None, :], None if positions is None else positions[:, None, :])
+
+    @property
+    def aligned(self) -> np.ndarray:
+        """[samples, R], the mean over tokens."""
+        return self.values.mean(axis=1)
+
+    def constant(self, tolerance: float) -> bool:
+        """No sample varies over residues by more than the tolerance."""
+        return bool(np.ptp(self.values, axis=-1).max() <= tolerance)
 
 
 class Test(NamedTuple):
@@ -46,34 +76,27 @@ def candidates(residues: int) -> list[int]:
 
 
 def detect(
-    values: np.ndarray,
-    positions: np.ndarray | None = None,
-    *,
-    seed: int = 0,
-    tolerance: float = TOLERANCE,
-    draws: int = DRAWS,
+    curve: Curve, *, seed: int = 0, tolerance: float = TOLERANCE, draws: int = DRAWS
 ) -> Period:
-    """The period of `values` [samples, R] (no NaN), by residue.
+    """Start at the smallest significant candidate; while a multiple explains significantly more
+    (copies permuted within classes mod P), go to the smallest such multiple.
 
-    `positions` [samples, R]: the target's position, for drift; None for none.  Start at the smallest
-    significant candidate; while a multiple explains significantly more (residues permuted within
-    classes mod P), go to the smallest such multiple.  Curves that vary by no more than `tolerance`
-    are constant: p = 1.
+    Curves that vary by no more than `tolerance` are constant: p = 1.
     """
-    periods = candidates(values.shape[1])
-    if not periods or not len(values):
+    periods = candidates(curve.values.shape[-1])
+    if not periods or not len(curve.values):
         return Period(None, None, [])
-    test = explained(values, positions, 1, periods, seed=seed, tolerance=tolerance, draws=draws)
+    if curve.constant(tolerance):
+        return Period(None, 1.0, [{"period": q, "statistic": 0.0, "p": 1.0} for q in periods])
+    test = explained(curve, 1, periods, seed=seed, draws=draws)
     table = [
         {"period": q, "statistic": float(t), "p": float(p)}
         for q, t, p in zip(periods, test.statistics, test.p, strict=True)
     ]
     found = next((row["period"] for row in table if row["p"] <= LEVEL), None)
     while found and (multiples := [q for q in periods if q > found and q % found == 0]):
-        more = explained(
-            values, positions, found, multiples, seed=seed, tolerance=tolerance, draws=draws
-        )
-        better = [q for q, p in zip(multiples, more.p, strict=True) if p <= LEVEL]
+        more = explained(curve, found, multiples, seed=seed, draws=draws)
+        better = [q for q, p in zip(multiples, more.p, strict=True) if p <= CLIMB]
         if not better:
             break
         found = better[0]
@@ -81,75 +104,70 @@ def detect(
 
 
 def explained(
-    values: np.ndarray,
-    positions: np.ndarray | None,
-    base: int,
-    periods: list[int],
-    *,
-    seed: int = 0,
-    tolerance: float = TOLERANCE,
-    draws: int = DRAWS,
+    curve: Curve, base: int, periods: list[int], *, seed: int = 0, draws: int = DRAWS
 ) -> Test:
     """What each of `periods` explains of the mean curve beyond a fold at `base` and a line.
 
-    With `base` 1 that is the between-phase sum of squares.  Statistic: mean square over the sample-level noise of
-    the mean curve, brought to a common scale for all periods by the cube root of Wilson and
-    Hilferty; p by the maximum over `periods` (max-T) under permutation within classes mod `base`.
-    With one sample there is no noise between samples: the curve's own variance takes its place.
+    With `base` 1 that is the between-phase sum of squares SS_P.  Statistic: SS_P / (noise √(2 df)),
+    df = P - base, noise = the sample-level variance of the mean curve at one residue (mean square of
+    samples about the mean curve, over n): SS_P in units of its own spread under the null.  p by the
+    maximum over `periods` (max-T), copies permuted within classes mod `base` in each sample.
+    With one sample the variance of its own curve takes the place of the noise.
     """
-    n, size = values.shape
-    rows, trend = _residuals(values, positions, base)
-    total = float(np.sum(rows * rows))
-    if np.ptp(values, axis=1).max() <= tolerance or total <= n * size * TOLERANCE**2:
+    n, _, size = curve.values.shape
+    rows, trend = _residuals(curve, base)
+    aligned = rows.mean(axis=1)
+    total = float(np.sum(aligned * aligned))
+    if total <= n * size * TOLERANCE**2:
         return Test(np.zeros(len(periods)), np.ones(len(periods)))
     nuisance = _orthonormal(
-        np.column_stack([_folds(size, base), *([trend] if trend is not None else [])])
+        np.column_stack([_folds(size, base), *([] if trend is None else [trend])])
     )
     bases = [_orthonormal(_folds(size, q), nuisance) for q in periods]
     df = np.array([b.shape[1] for b in bases])
     free = size - nuisance.shape[1]  # dimensions in which residues may differ
+    mean = aligned.mean(axis=0, keepdims=True)
+    squares, noise, rest = _squares(mean, np.array([total]), nuisance, bases, free, n)
+    observed = squares[0] / (noise[0] * np.sqrt(2 * df))
     # Residuals of a fit have lost dimensions that permuted ones regain: scale the latter alike.
-    scale = (size - base) / free
-
-    def studentise(means: np.ndarray, factor: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """means [m, R] → statistics [m, periods], sums of squares [m, periods], noise [m]."""
-        inside = means - (means @ nuisance) @ nuisance.T
-        between = factor * np.sum(inside * inside, axis=1)
-        squares = factor * np.stack([np.sum((means @ b) ** 2, axis=1) for b in bases], axis=1)
-        noise = (
-            np.maximum(total - n * between, 0) / ((n - 1) * free * n)
-            if n > 1
-            else total / free + 0 * between
-        )
-        noise = np.maximum(noise, total / (n * size) * 1e-12)
-        return _common_scale(squares / (df * noise[:, None]), df), squares, noise
-
-    mean = rows.mean(axis=0, keepdims=True)
-    observed, squares, noise = studentise(mean, 1.0)
-    null, _, _ = studentise(_permuted_means(rows, base, draws, seed), scale)
-    beaten = null.max(axis=1)[:, None] >= observed[0] - 1e-9
+    regain = np.sqrt((size - base) / free)
+    means, totals = _permuted(rows, curve.offsets, base, draws, seed)
+    null_squares, null_noise, _ = _squares(means * regain, totals, nuisance, bases, free, n)
+    null = null_squares / (null_noise[:, None] * np.sqrt(2 * df))
+    beaten = null.max(axis=1)[:, None] >= observed - 1e-9
     p = (1 + beaten.sum(axis=0)) / (1 + draws)
     if n > 1:
-        inside = mean[0] - nuisance @ (nuisance.T @ mean[0])
-        p = np.maximum(p, _misfit(squares[0], df, float(inside @ inside), free, float(noise[0]), n))
-    return Test(observed[0], p)
+        p = np.maximum(p, _misfit(squares[0], df, rest[0], free, noise[0], n))
+    return Test(observed, p)
+
+
+def _squares(
+    means: np.ndarray,
+    totals: np.ndarray,
+    nuisance: np.ndarray,
+    bases: list[np.ndarray],
+    free: int,
+    n: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean curves [m, R] with the sums of squares of their samples [m] → SS_P [m, periods],
+    noise [m], and the mean curve's whole sum of squares beyond the nuisance [m]."""
+    inside = means - (means @ nuisance) @ nuisance.T
+    whole = np.sum(inside * inside, axis=1)
+    squares = np.stack([np.sum((means @ b) ** 2, axis=1) for b in bases], axis=1)
+    noise = (totals - n * whole) / ((n - 1) * free * n) if n > 1 else totals / free
+    return squares, np.maximum(noise, totals / (n * free) * 1e-12), whole
 
 
 def _misfit(
     squares: np.ndarray, df: np.ndarray, whole: float, free: int, noise: float, n: int
 ) -> np.ndarray:
     """p of phases against residues of the same phase, 0 where those agree within sample noise."""
-    left = free - df
-    rest = np.maximum(whole - squares, 0) / np.maximum(left, 1)
-    differ = (left > 0) & (stats.f.sf(rest / noise, np.maximum(left, 1), (n - 1) * free) < MISFIT)
-    with np.errstate(divide="ignore"):
-        single = stats.f.sf(squares / df / rest, df, np.maximum(left, 1))
+    left = np.maximum(free - df, 1)
+    rest = np.maximum(whole - squares, 0) / left
+    differ = (free > df) & (stats.f.sf(rest / noise, left, (n - 1) * free) < MISFIT)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        single = stats.f.sf(squares / df / rest, df, left)
     return np.where(differ, 1 - (1 - single) ** len(df), 0.0)
-
-
-def _common_scale(ratio: np.ndarray, df: np.ndarray) -> np.ndarray:
-    """χ²/df → nearly standard normal for any df (Wilson & Hilferty 1931), so that maxima are fair."""
-    return (np.cbrt(ratio) - (1 - 2 / (9 * df))) / np.sqrt(2 / (9 * df))
 
 
 def _folds(size: int, period: int) -> np.ndarray:
@@ -166,37 +184,62 @@ def _orthonormal(columns: np.ndarray, without: np.ndarray | None = None) -> np.n
 
 
 def class_means(rows: np.ndarray, period: int) -> np.ndarray:
-    """[n, R] → [n, P], the mean over residues of one phase: each sample's folded curve."""
-    return rows.reshape(len(rows), -1, period).mean(axis=1)
+    """[…, R] → […, P], the mean over residues of one phase: the folded curve."""
+    return rows.reshape(*rows.shape[:-1], -1, period).mean(axis=-2)
 
 
-def _residuals(
-    values: np.ndarray, positions: np.ndarray | None, base: int
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Each sample less its own fold at `base` and its own line in position; and the mean line [R].
+def without_fold(rows: np.ndarray, period: int) -> np.ndarray:
+    """[…, R] less its own fold at `period` (less its mean for period 1)."""
+    return rows - np.tile(class_means(rows, period), rows.shape[-1] // period)
 
-    The second is None when positions do not vary (grid origin).
+
+def _residuals(curve: Curve, base: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """Each token of each sample less its fold at `base` and its line in position; and the mean line.
+
+    [samples, tokens, R] and [R], or None where positions do not vary (grid origin).
     """
-    repeat = values.shape[1] // base
-    rows = values - np.tile(class_means(values, base), repeat)
-    if positions is None:
+    rows = without_fold(curve.values, base)
+    if curve.positions is None:
         return rows, None
-    line = positions - np.tile(class_means(positions, base), repeat)
-    length = np.sum(line * line, axis=1, keepdims=True)
+    line = without_fold(curve.positions, base)
+    length = np.sum(line * line, axis=-1, keepdims=True)
     if not np.all(length > TOLERANCE):
         return rows, None
-    rows = rows - line * np.sum(rows * line, axis=1, keepdims=True) / length
-    return rows, positions.mean(axis=0) - positions.mean()
+    rows = rows - line * (np.sum(rows * line, axis=-1, keepdims=True) / length)
+    mean = curve.positions.mean(axis=(0, 1))
+    return rows, mean - mean.mean()
 
 
-def _permuted_means(rows: np.ndarray, base: int, draws: int, seed: int) -> np.ndarray:
-    """[draws, R] mean curves with each sample's residues permuted by themselves within classes mod base."""
+def _permuted(
+    rows: np.ndarray, offsets: tuple[int, ...], base: int, draws: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean curves [draws, R], and sums of squares over samples [draws], of samples whose copies are
+    permuted within classes mod `base`.
+
+    In one draw all samples take different permutations, from a pool walked from a start of each
+    sample's own.
+    """
     rng = np.random.default_rng([seed, 2, base])
-    n, size = rows.shape
-    total = np.zeros((draws, base, size // base))
-    buffer = np.empty((draws * base, size // base))
-    for row in rows:
-        buffer.reshape(draws, base, -1)[:] = row.reshape(-1, base).T
-        rng.permuted(buffer, axis=1, out=buffer)
-        total += buffer.reshape(draws, base, -1)
-    return total.transpose(0, 2, 1).reshape(draws, size) / n
+    n, _, size = rows.shape
+    length = max(POOL, draws)
+    classes = np.tile(np.arange(size).reshape(-1, base).T, (length, 1))
+    pool = (
+        rng.permuted(classes, axis=1)
+        .reshape(length, base, -1)
+        .transpose(0, 2, 1)
+        .reshape(length, size)
+    )
+    pool = np.concatenate([pool, pool[:draws]])
+    means, totals = np.zeros((draws, size)), np.zeros(draws)
+    for sample, start in zip(rows, rng.choice(length, n, replace=n > length), strict=True):
+        order = pool[start : start + draws]
+        copies = [np.roll(token, -k) for token, k in zip(sample, offsets, strict=True)]
+        if len(copies) == 1:
+            one = copies[0][order]
+        else:
+            one = sum(
+                np.roll(c[order], k, axis=1) for c, k in zip(copies, offsets, strict=True)
+            ) / len(copies)
+        means += one
+        totals += np.einsum("dr,dr->d", one, one)
+    return means / n, totals

@@ -237,17 +237,16 @@ def _phases(folded: list[dict], worst_residue: int | None, stride: int | None) -
 def _tests(cells: Curves, stride: int | None, tested: bool, seed: int, tolerance: float) -> dict:
     """Both tests and what is drawn beside them, from complete samples only."""
     size = cells.value.shape[1]
-    values, positions = cells.value[cells.complete], cells.positions[cells.complete]
-    positions = positions if np.isfinite(positions).all() else None
+    values, parts = cells.value[cells.complete], cells.parts
     period = {"detected": None, "p": None, "configured": stride, "candidates": [], "spectrum": []}
     period |= {"autocorrelation": [], "comb_share": None, "comb_chance": None}
     gap = dict.fromkeys(("gap_null", "gap_p", "folded_gap", "folded_gap_low", "folded_gap_high"))
-    constant = bool(len(values)) and bool(np.ptp(values, axis=1).max() <= tolerance)
+    constant = bool(len(values)) and parts.constant(tolerance)
     if not tested or not len(values):
         return {"period": period, "constant": constant, **gap}
     curve = values.mean(axis=0)
     period["detected"], period["p"], period["candidates"] = detect(
-        values, positions, seed=seed, tolerance=tolerance
+        parts, seed=seed, tolerance=tolerance
     )
     period["spectrum"] = spectrum.spectrum(curve)
     period["autocorrelation"] = spectrum.autocorrelation(curve)
@@ -255,7 +254,7 @@ def _tests(cells: Curves, stride: int | None, tested: bool, seed: int, tolerance
         period["comb_share"] = spectrum.comb_share(curve, stride)
         period["comb_chance"] = spectrum.comb_chance(size, stride)
     gap["gap_null"], gap["gap_p"] = rotation_test(
-        values, stride or size, positions, seed=seed, tolerance=tolerance
+        parts, stride or size, seed=seed, tolerance=tolerance
     )
     if stride:
         gap["folded_gap"] = float(np.ptp(mean_of(fold(values, stride))))

@@ -1,0 +1,212 @@
+"""Start: what this is, three ways in, the gallery of presets, and what was done lately."""
+
+from html import escape
+
+import streamlit as st
+
+from app import services, state
+from app.figures.theme import look_of
+from app.figures.thumbnails import sparkline
+from app.style import text
+from app.tokens import strip
+from app.words import ago, number, seconds
+
+SENTENCE = "A compressed cache remembers some positions better than others"
+LEAD = "Phasescope moves one answer through the window grid, token by token, and shows at which phase a model loses it."
+RECENT = 6
+
+
+def page() -> None:
+    schema = services.schema()
+    presets = schema["presets"]
+    stored = [p for p in presets if p.get("stored") and p.get("curve")]
+    st.html(f'<div class="ps-finding" style="max-width:30rem">{escape(SENTENCE)}</div>')
+    text("doubt", LEAD)
+    st.space("medium")
+    cards(schema, stored)
+    st.space("medium")
+    text("section", "Gallery", tag="h2")
+    gallery(stored)
+    st.space("medium")
+    recent([r for r in services.runs() if not r.get("preset")])
+
+
+def stride_of(preset: dict) -> int | None:
+    memory = preset["spec"].get("memory") or {}
+    return int(memory.get("stride") or 4) if memory.get("kind") == "pooled" else None
+
+
+def cards(schema: dict, stored: list[dict]) -> None:
+    look = look_of(state.theme())
+    by_name = {p["name"]: p for p in stored}
+    weak = by_name.get("smollm2-onehot") or (stored[0] if stored else None)
+    other = by_name.get("smollm2-mean") or next((p for p in stored if p is not weak), None)
+    first, second, third = st.columns(3, gap="medium")
+    with first, st.container(border=True, key="card-weak", height="stretch"):
+        picture = ""
+        if weak:
+            picture = image(
+                sparkline(
+                    weak["curve"],
+                    weak.get("control_curve") or (),
+                    stride=stride_of(weak),
+                    look=look,
+                ),
+                "curve",
+            )
+        card(picture, "See a weak phase", "A stored run. Opens at once, needs no model.")
+        if weak:
+            st.page_link(
+                state.EXPLORE,
+                label="Open the positive control",
+                icon=":material/arrow_forward:",
+                icon_position="right",
+                query_params={"key": weak["key"]},
+            )
+        else:
+            st.caption("No stored result is shipped here; press Run on any preset instead.")
+    with second, st.container(border=True, key="card-own", height="stretch"):
+        card(
+            strip(SAMPLE, scored=False),
+            "Try your prompt",
+            f"Mark the answer and a padding slot.{_takes(schema)}",
+        )
+        st.page_link(
+            state.EXPLORE,
+            label="Write a prompt",
+            icon=":material/arrow_forward:",
+            icon_position="right",
+            query_params={"new": "custom"},
+        )
+    with third, st.container(border=True, key="card-two", height="stretch"):
+        picture = ""
+        if weak and other:
+            picture = image(
+                sparkline(
+                    weak["curve"],
+                    weak.get("control_curve") or (),
+                    other=other["curve"],
+                    stride=stride_of(weak),
+                    colour=look.memory,
+                    look=look,
+                ),
+                "two curves",
+            )
+        card(
+            picture,
+            "Two memories, one prompt",
+            "The same copies, kept one token a window or averaged over it.",
+        )
+        if other:
+            st.page_link(
+                state.EXPLORE,
+                label=f"Open {other['title']}",
+                icon=":material/arrow_forward:",
+                icon_position="right",
+                query_params={"key": other["key"]},
+            )
+
+
+def _takes(schema: dict) -> str:
+    """How long the first preset takes here, if the service can tell."""
+    preset = next(iter(schema["presets"]), None)
+    if not preset:
+        return ""
+    plan = services.preview(preset["spec"]).plan
+    return f" A sweep takes about {seconds(plan['estimate'].get('seconds'))} here." if plan else ""
+
+
+def card(picture: str, title: str, words: str) -> None:
+    st.html(
+        f'<div class="ps-card"><div class="ps-picture">{picture}</div>'
+        f"<h3>{escape(title)}</h3><p>{escape(words)}</p></div>"
+    )
+
+
+def image(source: str, alt: str) -> str:
+    return f'<img src="{source}" alt="{escape(alt)}">'
+
+
+def gallery(stored: list[dict]) -> None:
+    look = look_of(state.theme())
+    if not stored:
+        text("note", "No preset has a stored result yet. Open Explore, choose one and press Run.")
+        return
+    for start in range(0, len(stored), 4):
+        row = stored[start : start + 4]
+        for column, preset in zip(st.columns(4, gap="medium"), row, strict=False):
+            with column, st.container(key=f"gallery-{preset['name']}", gap="xsmall"):
+                picture = sparkline(
+                    preset["curve"],
+                    preset.get("control_curve") or (),
+                    stride=stride_of(preset),
+                    colour=look.gold if stride_of(preset) else look.control,
+                    height=64,
+                    look=look,
+                )
+                st.html(f'<div class="ps-gallery">{image(picture, preset["title"])}</div>')
+                st.page_link(
+                    state.EXPLORE, label=preset["title"], query_params={"key": preset["key"]}
+                )
+                words = preset.get("finding") or preset.get("caption") or ""
+                st.html(f'<div class="ps-gallery"><p>{escape(words)}</p></div>')
+
+
+def recent(rows: list[dict]) -> None:
+    text("section", "Recent runs", tag="h2")
+    if not rows:
+        text("note", "None yet. Open a preset, change its stride, and press Run.")
+        return
+    for row in rows[:RECENT]:
+        when, words = st.columns([1, 11], vertical_alignment="center")
+        when.html(f'<span class="ps-note">{escape(ago(row.get("created")))}</span>')
+        with words:
+            st.page_link(state.EXPLORE, label=line(row), query_params={"key": row["key"]})
+
+
+def line(row: dict) -> str:
+    """`Banner, pooled W4 S4, one-hot 2: worst .301, period 4`, literal in Markdown."""
+    from app.words import prose
+
+    told = f"{row.get('title') or row.get('task')}, {row.get('phrase')}"
+    if row.get("status") == "done":
+        told += f": worst {number(row.get('worst'))}, period {row.get('period') or 'none'}"
+    else:
+        told += f": {row.get('status')}"
+    return prose(told + (" (older code version)" if row.get("stale") else ""))
+
+
+SAMPLE = {
+    "stride": 4,
+    "tokens": [
+        {
+            "position": i,
+            "text": t,
+            "phase": i % 4,
+            "window": i // 4,
+            "target": t == "4",
+            "role": "text",
+        }
+        for i, t in enumerate(
+            (
+                "The",
+                " access",
+                " code",
+                " for",
+                " AX",
+                "31",
+                " is",
+                " ",
+                "4",
+                "8",
+                "2",
+                "9",
+                "1",
+                "5",
+                ".",
+            )
+        )
+    ],
+}
+
+page()

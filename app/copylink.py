@@ -1,0 +1,41 @@
+"""A button that copies the page's address: every state is in it.
+
+Inline JavaScript of the page's own, because only the browser knows the full address and the clipboard.
+"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+HTML = '<button type="button" aria-live="polite"><span></span></button>'
+CSS = """
+button { display: inline-flex; align-items: center; gap: .5rem; font: 400 .95rem var(--st-font); white-space: nowrap;
+  color: var(--st-text-color); background: transparent; border: 1px solid var(--st-border-color);
+  border-radius: var(--st-button-radius); padding: .42rem .8rem; cursor: pointer; line-height: 1.4; }
+button:hover, button:focus-visible { border-color: var(--st-primary-color); color: var(--st-primary-color); }
+span::before { content: ""; display: inline-block; width: .9em; height: .45em; border: 1.6px solid currentColor;
+  border-radius: .35em; margin-right: .55em; vertical-align: .08em; transform: rotate(-38deg); }
+"""
+JS = """
+export default function ({ parentElement }) {
+  const button = parentElement.querySelector("button"), label = button.querySelector("span");
+  label.textContent = "Copy link";
+  button.onclick = async () => {
+    const address = window.location.href;
+    try { await navigator.clipboard.writeText(address); }
+    catch (refused) {
+      const field = document.createElement("textarea");
+      field.value = address; document.body.appendChild(field); field.select();
+      document.execCommand("copy"); field.remove();
+    }
+    label.textContent = "Copied";
+    setTimeout(() => { label.textContent = "Copy link"; }, 1600);
+  };
+}
+"""
+
+_component = st.components.v2.component("phasescope_copy_link", html=HTML, css=CSS, js=JS)
+
+
+def button() -> None:
+    _component(key="copylink", width="content")

@@ -1,0 +1,257 @@
+"""Attention of one layer and head: computed when asked for, a cell named when chosen.
+
+A heatmap gives no clicks back through Streamlit's chart, so a small component of the page's own
+listens to Plotly's click on it and sends the cell's indices.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+import streamlit as st
+
+from app import export, frames, services, state
+from app.explore.subject import Subject
+from app.explore.tables import needs_run, sample_choice
+from app.figures.attention import attention as attention_figure
+from app.figures.theme import look_of
+from app.style import text
+from app.words import count, number, visible
+
+CLICK = """
+export default function ({ data, setTriggerValue }) {
+  let chart = null, tries = 0, timer = null;
+  const send = (event) => {
+    const point = event.points && event.points[0];
+    if (point) setTriggerValue("cell", [Math.round(point.y), Math.round(point.x)]);
+  };
+  const attach = () => {
+    const found = document.querySelector(data.chart + " .js-plotly-plot");
+    if (found && found.on) { chart = found; chart.on("plotly_click", send); chart.dataset.clicks = "on"; return; }
+    if (tries++ < 200) timer = setTimeout(attach, 50);
+  };
+  attach();
+  return () => {
+    clearTimeout(timer);
+    if (chart && chart.removeListener) chart.removeListener("plotly_click", send);
+  };
+}
+"""
+_clicks = st.components.v2.component("phasescope_heatmap_clicks", js=CLICK)
+
+
+def attention(subject: Subject) -> None:
+    if not needs_run(subject, "Attention is computed on demand"):
+        return
+    asked = _choose(subject)
+    if not asked:
+        return
+    _map(subject, asked)
+
+
+def _choose(subject: Subject) -> dict | None:
+    """Layer, head, phase, prompt and ranges; all of them in the address."""
+    facts = model_facts(subject)
+    columns = st.columns(5)
+    layers, heads = list(range(facts["layers"])), list(range(facts["heads"]))
+    stride = subject.stride
+    for name, options in (("layer", layers), ("head", heads)):
+        state.within(name, options)
+    with columns[0]:
+        layer = st.selectbox(
+            "Layer", layers, key="layer", bind="query-params", index=min(4, len(layers) - 1)
+        )
+    with columns[1]:
+        head = st.selectbox("Head", heads, key="head", bind="query-params")
+    with columns[2]:
+        phases = list(range(stride or subject.modulus))
+        state.within("at", phases)
+        report = subject.report or {}
+        start = report.get("worst_phase") if report.get("worst_phase") in phases else 0
+        noun = "Phase" if stride else "Document" if subject.protocol == "pair" else "Residue"
+        phase = st.selectbox(noun, phases, key="at", bind="query-params", index=int(start))
+    with columns[3]:
+        sample = sample_choice(subject, "The map is of one copy of this prompt")
+    answers = frames.usable(services.answers(subject.key, settled=not subject.active))
+    rows = answers[
+        (answers["sample"] == sample) & (answers["residue"] % (stride or subject.modulus) == phase)
+    ]
+    if not len(rows):
+        text("note", "No copy of this prompt was measured at this phase.")
+        return None
+    row = rows.sort_values("shift", kind="stable").iloc[0]
+    length = int(row["length"])
+    ranges = {}
+    with columns[4], st.popover("Range", icon=":material/zoom_in:", width="stretch"):
+        for name, label in (("q", "Queries"), ("k", "Keys")):
+            low, high = st.slider(label, 0, length, (0, length), key=name, bind="query-params")
+            ranges[name] = None if (low, high) == (0, length) or high <= low else [low, high]
+    return {
+        "layer": layer,
+        "head": head,
+        "sample": sample,
+        "shift": int(row["shift"]),
+        "queries": ranges["q"],
+        "keys": ranges["k"],
+    }
+
+
+def model_facts(subject: Subject) -> dict:
+    """Layers and query heads, from what the run or the plan says of the model."""
+    told = [(subject.plan or {}).get("model") or {}, (subject.run or {}).get("provenance") or {}]
+    told.append(told[-1].get("model") if isinstance(told[-1].get("model"), dict) else {})
+    told.append(told[-2].get("facts") if isinstance(told[-2].get("facts"), dict) else {})
+    layers = next(
+        (int(t[n]) for t in told for n in ("n_layers", "layers") if isinstance(t.get(n), int)), 30
+    )
+    heads = next(
+        (int(t[n]) for t in told for n in ("q_heads", "heads") if isinstance(t.get(n), int)), 9
+    )
+    return {"layers": layers, "heads": heads}
+
+
+def _map(subject: Subject, asked: dict) -> None:
+    found, reason = services.attention_or_reason(subject.key, asked)
+    if reason:
+        text("error", reason)
+        return
+    if found is None:
+        _wait(subject.key, asked)
+        return
+    rows = services.tokens(subject.key, asked["sample"], asked["shift"])
+    names = token_texts(subject, rows)
+    queries = [query_name(r, names) for r in found.query_ranges]
+    keys = [key_name(label, names) for label in found.key_labels]
+    look = look_of(state.theme())
+    chosen = _chosen(queries, keys)
+    entries = sum(label["kind"] == "entry" for label in found.key_labels)
+    sub = f"{count(len(keys) - entries, 'exact token')}, {count(entries, 'pooled entry', 'pooled entries')}"
+    if found.max:
+        sub += ". Each cell is the largest weight of its range: choose a range to see more"
+    fig = attention_figure(
+        found.cells,
+        [_short(q) for q in queries],
+        [_short(k) for k in keys],
+        title=f"Attention, layer {asked['layer']}, head {asked['head']}",
+        subtitle=sub,
+        chosen=chosen,
+        look=look,
+    )
+    frame = _long(found, queries, keys)
+    export.chart(
+        fig, frame, "attention", look, alt="Heatmap: attention weight by query and key", width=1200
+    )
+    clicked = _clicks(
+        key="clicks", data={"chart": ".st-key-chart-attention"}, on_cell_change=lambda: None
+    )
+    if clicked.cell:
+        row, column = (int(v) for v in clicked.cell)
+        if [row, column] != list(chosen or ()):
+            st.session_state["pending-cell"] = (row, column)
+            st.rerun()
+    told = "Click a cell, or choose a query and a key, to read its weight."
+    if chosen is not None:
+        row, column = chosen
+        told = f"Query {queries[row]} reads key {keys[column]} with weight {number(float(found.cells[row, column]), 4)}."
+    st.html(f'<p class="ps-doubt ps-text" data-cell="1">{escape(told)}</p>')
+
+
+def _chosen(queries: list[str], keys: list[str]) -> tuple[int, int] | None:
+    """The chosen cell, by two lists that a click sets and that the address carries."""
+    pending = st.session_state.pop("pending-cell", None)
+    if pending:
+        state.put("cq", pending[0])
+        state.put("ck", pending[1])
+    left, right = st.columns(2)
+    rows, columns = list(range(len(queries))), list(range(len(keys)))
+    state.within("cq", [None, *rows])
+    state.within("ck", [None, *columns])
+    with left:
+        row = st.selectbox(
+            "Query",
+            rows,
+            index=None,
+            key="cq",
+            bind="query-params",
+            format_func=lambda i: queries[i],
+            placeholder="any",
+        )
+    with right:
+        column = st.selectbox(
+            "Key",
+            columns,
+            index=None,
+            key="ck",
+            bind="query-params",
+            format_func=lambda i: keys[i],
+            placeholder="any",
+        )
+    return None if row is None or column is None else (row, column)
+
+
+def _wait(key: str, asked: dict) -> None:
+    @st.fragment(run_every="1s")
+    def poll() -> None:
+        found, reason = services.attention_or_reason(key, asked)
+        if found is not None or reason:
+            st.rerun()
+        text("note", "Computing this map. The model is loaded first if it is not yet.")
+
+    poll()
+
+
+def token_texts(subject: Subject, rows) -> dict[int, str]:
+    """Position → text at the chosen copy; position 0 is in no row, it is the prompt's first token."""
+    names = (
+        {} if not len(rows) else dict(zip(rows["position"].astype(int), rows["text"], strict=True))
+    )
+    strip = ((subject.plan or {}).get("strip") or {}).get("tokens") or []
+    if strip:
+        names.setdefault(0, strip[0]["text"])
+    return names
+
+
+def query_name(span: tuple[int, int], names: dict[int, str]) -> str:
+    """`12 “8”`, or a range of positions."""
+    low, high = span
+    if high - low > 1:
+        return f"positions {low} to {high - 1}"
+    return f"{low} “{visible(names.get(low))}”" if low in names else f"position {low}"
+
+
+def key_name(label: dict, names: dict[int, str]) -> str:
+    """An exact token by position and text; a pooled entry by its window's tokens."""
+    low, high = int(label["start"]), int(label["stop"])
+    if label["kind"] == "token":
+        return query_name((low, high), names)
+    told = "".join(
+        visible(names.get(i, "")) if i in names else "…" for i in range(low, min(high, low + 12))
+    )
+    return f"window {low} to {high - 1} “{told}”"
+
+
+def _short(name: str) -> str:
+    from app.figures.theme import token_label
+
+    head, _, tail = name.partition("“")
+    word = tail.rstrip("”")
+    return (
+        token_label(word, 9)
+        if word and not head.startswith("window")
+        else token_label(head.strip(), 16)
+    )
+
+
+def _long(found: services.AttentionMap, queries: list[str], keys: list[str]):
+    """The drawn cells as a table: one row a cell."""
+    import numpy as np
+    import pandas as pd
+
+    rows, columns = found.cells.shape
+    return pd.DataFrame(
+        {
+            "query": np.repeat(queries, columns),
+            "key": np.tile(keys, rows),
+            "weight": found.cells.ravel(),
+        }
+    )

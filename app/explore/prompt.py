@@ -1,0 +1,111 @@
+"""The prompt as tokens with the window grid on it, and the editor of long task fields."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app import controls, marking, state, tokens
+from app.explore.subject import Subject
+from app.style import text
+from app.words import count, literal, sentence
+
+LIMIT = 72
+
+
+def prompt(subject: Subject) -> None:
+    """Strip, legend, answer and rivals with their tokens, and the editor."""
+    plan = subject.plan
+    if plan:
+        total = len(plan["strip"]["tokens"])
+        whole = total <= LIMIT or bool(state.value("full", False))
+        st.html(tokens.strip(plan["strip"], limit=total if whole else LIMIT))
+        st.html(
+            tokens.legend(
+                plan["strip"],
+                answer=first_text(plan),
+                filler=plan["filler"]["text"],
+                modulus=subject.modulus,
+                protocol=subject.protocol,
+            )
+        )
+        if total > LIMIT:
+            st.toggle(f"Show all {count(total, 'token')}", key="full", bind="query-params")
+    editor(subject)
+
+
+def first_text(plan: dict) -> str:
+    target = next((t["text"] for t in plan["strip"]["tokens"] if t.get("target")), "")
+    return target or plan["answer"]["text"]
+
+
+def editor(subject: Subject) -> None:
+    """The fields of a task that the user writes; open while the prompt is new or has an error."""
+    draft = state.draft()
+    fields = controls.sections(subject.schema, draft)["task"]
+    if not controls.written(fields):
+        if subject.plan:
+            st.html(answer_line(subject.plan))
+        return
+    kind = draft["task"]["kind"]
+    fields = [
+        f for f in fields if controls.shown(f, draft["task"]) and f["name"] not in controls.EDITED
+    ]
+    wrong = [(f, m) for f, m in subject.errors if f.startswith("task")]
+    fresh = subject.run is None and kind == "custom"
+    with (
+        st.expander("Edit the prompt", expanded=bool(wrong) or fresh, icon=":material/edit:"),
+        st.container(key="editor"),
+    ):
+        for field in [f for f in fields if f.get("long")]:
+            controls.draw("task", field, draft)
+            _tell(wrong, field["name"])
+            if field["name"] == "text" and "target" in {f["name"] for f in _all(subject, draft)}:
+                marking.by_selection(
+                    controls.widget_key("task", kind, "text"),
+                    controls.widget_key("task", kind, "answer"),
+                )
+        short = [f for f in fields if not f.get("long")]
+        for start in range(0, len(short), 4):
+            row = short[start : start + 4]
+            for column, field in zip(st.columns(4), row, strict=False):
+                with column:
+                    controls.draw("task", field, draft)
+                    _tell(wrong, field["name"])
+        for name in controls.EDITED:
+            _tell(wrong, name)
+        if subject.plan and not subject.errors:
+            st.html(answer_line(subject.plan))
+        if "prompts" in {f["name"] for f in _all(subject, draft)}:
+            marking.upload(
+                controls.widget_key("task", kind, "prompts"),
+                controls.widget_key("settings", "", "samples"),
+                draft["task"].get("prompts") or [],
+            )
+
+
+def _all(subject: Subject, draft: dict) -> list[dict]:
+    return controls.sections(subject.schema, draft)["task"]
+
+
+def _tell(wrong: list[tuple[str, str]], name: str) -> None:
+    for field, message in wrong:
+        if field == f"task.{name}" or field.startswith(f"task.{name}."):
+            text("error", sentence(message))
+
+
+def answer_line(plan: dict) -> str:
+    """The tokens of the gold answer and of each rival, each in its own box."""
+    gold = "".join(
+        f'<bdi class="ps-tok ps-target">{literal(t["text"])}</bdi>'
+        for t in plan["answer"]["tokens"]
+    )
+    parts = [
+        f'<span class="ps-item">gold&nbsp; {gold}&nbsp; {count(len(plan["answer"]["tokens"]), "token")}</span>'
+    ]
+    for rival in plan.get("rivals") or ():
+        first = literal(rival.get("token") or rival["text"])
+        parts.append(
+            f'<span class="ps-item">rival&nbsp; <bdi class="ps-tok ps-pad">{first}</bdi>'
+            f"&nbsp; scored for {literal(rival['text'])}</span>"
+        )
+    return f'<div class="ps-legend">{"".join(parts)}</div>'

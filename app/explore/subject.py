@@ -1,0 +1,148 @@
+"""What the page is about: the spec, what would run, and what is known of its run.
+
+Settles the form's draft with the service: a valid draft becomes the address's key, an invalid one
+keeps the last valid key and tells its errors at the fields.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from app import controls, services, state
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One run, planned or measured.  `run` is None until it was submitted."""
+
+    key: str
+    spec: dict
+    plan: dict | None
+    run: dict | None
+    errors: tuple[tuple[str, str], ...]
+    schema: dict
+
+    @property
+    def status(self) -> str:
+        return (self.run or {}).get("status") or "new"
+
+    @property
+    def active(self) -> bool:
+        return self.status in services.ACTIVE
+
+    @property
+    def report(self) -> dict | None:
+        """The run's numbers, where it has any."""
+        return self.run if self.run and self.run.get("residues") else None
+
+    @property
+    def modulus(self) -> int:
+        return int(self.spec.get("modulus") or 2)
+
+    @property
+    def stride(self) -> int | None:
+        """The grid's stride, the lcm over layers; None without a grid."""
+        strip = (self.plan or {}).get("strip") or {}
+        configured = ((self.run or {}).get("period") or {}).get("configured")
+        value = strip.get("stride") or configured or self.spec["memory"].get("stride")
+        return int(value) if value else None
+
+    @property
+    def protocol(self) -> str:
+        return self.spec.get("protocol") or ""
+
+    @property
+    def measure(self) -> str:
+        return self.spec.get("measure") or "joint"
+
+    @property
+    def answer(self) -> str:
+        return ((self.plan or {}).get("answer") or {}).get("text") or ""
+
+    @property
+    def rivals(self) -> list[str]:
+        return [r["text"] for r in (self.plan or {}).get("rivals") or ()]
+
+    @property
+    def preset(self) -> dict | None:
+        return next((p for p in self.schema["presets"] if p.get("key") == self.key), None)
+
+    @property
+    def title(self) -> str:
+        if self.run and self.run.get("title"):
+            return self.run["title"]
+        if self.preset:
+            return self.preset["title"]
+        return controls.kind_label("task", self.spec["task"]["kind"])
+
+
+class Missing(Exception):
+    """The address names nothing that the service knows."""
+
+
+def settle(schema: dict) -> Subject:
+    """Read address and form, agree with the service, and return what the page is about.
+
+    Raises Missing for a malformed or unknown key.  Reruns the script once when the form's values
+    became another valid spec, so that every widget shows what the service made of it.
+    """
+    key = state.key()
+    if key is None:
+        key = _fresh(schema)
+    if not state.well_formed(key):
+        raise Missing(key)
+    if state.loaded() != key:
+        spec = services.spec(key)
+        if spec is None:
+            raise Missing(key)
+        state.go(key, spec)
+    base = state.base()
+    seeded = any(str(k).startswith(state.FORM) for k in st.session_state)
+    draft = controls.read(schema, base) if seeded else controls.plain(state.draft())
+    state.keep_draft(draft)
+    changed = draft != controls.plain(base)
+    answer = _preview(draft, base, changed)
+    if changed and answer.plan:
+        state.go(answer.plan["key"], answer.plan["spec"])
+        st.rerun()
+    plan = answer.plan
+    if not plan and changed:  # the page goes on showing the last valid state
+        plan = services.preview(controls.plain(base)).plan
+    run = services.run(key)
+    return Subject(key, base, plan, run, answer.errors, schema)
+
+
+def _preview(draft: dict, base: dict, changed: bool) -> Any:
+    """Ask for the plan; where only an untouched count or protocol no longer fits, ask for its own."""
+    answer = services.preview(draft)
+    if answer.plan or not changed:
+        return answer
+    refused = {field for field, _ in answer.errors}
+    stale = {
+        name: auto
+        for name, auto in controls.AUTO.items()
+        if name in refused and draft.get(name) == base.get(name)
+    }
+    if stale and refused <= set(stale):
+        again = services.preview(draft | stale)
+        return again if again.plan else answer
+    return answer
+
+
+def _fresh(schema: dict) -> str:
+    """A key to begin with: the task asked for, or the first preset."""
+    task = state.wanted_task()
+    if task is None and schema["presets"]:
+        first = schema["presets"][0]
+        return first["key"]
+    kind = task if task in schema["tasks"] else next(iter(schema["tasks"]))
+    start = schema["presets"][0]["spec"] if schema["presets"] else {}
+    spec = {k: start[k] for k in ("model", "memory") if k in start} | {"task": {"kind": kind}}
+    answer = services.preview(spec)
+    if not answer.plan:
+        raise Missing(kind)
+    state.go(answer.plan["key"], answer.plan["spec"])
+    st.rerun()

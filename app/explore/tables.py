@@ -1,0 +1,118 @@
+"""Tabs that are tables: likeliest tokens by phase, and the design of the copies."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from app import export, frames, services, state
+from app.explore.subject import Subject
+from app.figures.folded import by_residue
+from app.figures.theme import look_of
+from app.style import text
+from app.words import visible
+
+
+def sample_choice(subject: Subject, where: str) -> int:
+    """Which prompt is looked at; part of the link."""
+    n = int(subject.spec.get("samples") or 1)
+    if n < 2 or subject.protocol == "":
+        return 0
+    options = list(range(n))
+    state.within("sample", options)
+    return st.selectbox(
+        "Prompt",
+        options,
+        key="sample",
+        bind="query-params",
+        format_func=lambda i: f"{i + 1} of {n}",
+        help=where,
+    )
+
+
+def needs_run(subject: Subject, what: str) -> bool:
+    """Say what to do where nothing was measured; True when the tab can go on."""
+    if subject.run is None or (subject.status != "done" and not subject.report):
+        text("note", f"{what} after a run. Press Run at the left.")
+        return False
+    return True
+
+
+def top_tokens(subject: Subject) -> None:
+    if not needs_run(subject, "The likeliest answers at each phase stand here"):
+        return
+    left, _ = st.columns([1, 4])
+    with left:
+        sample = sample_choice(subject, "Top tokens are of one prompt's copies")
+    rows = services.tokens(subject.key, sample)
+    names = frames.token_names(subject.plan, rows)
+    stride = subject.stride or (2 if subject.protocol == "pair" else None)
+    frame = frames.top_tokens(rows, stride, names)
+    if not len(frame):
+        text("note", "No token rows were stored for this prompt.")
+        return
+    frame["token"] = frame["token"].map(visible)
+    wide = frame.assign(cell=frame["token"] + "   " + frame["probability"].map("{:.3f}".format))
+    noun = "document" if subject.protocol == "pair" else "phase"
+    table = wide.pivot(index="place", columns="phase", values="cell")
+    table.columns = [f"{noun} {c}" for c in table.columns]
+    st.dataframe(table.reset_index(names="rank"), hide_index=True, width="stretch", key="top")
+    st.download_button(
+        "CSV",
+        lambda: frame.to_csv(index=False).encode(),
+        "phasescope-top-tokens.csv",
+        "text/csv",
+        on_click="ignore",
+    )
+
+
+def design(subject: Subject) -> None:
+    """Where the targets stand in each residue group; with a run, accuracy by residue beside it."""
+    plan = subject.plan
+    if not plan:
+        text("note", "The design appears when the form is valid.")
+        return
+    frame = pd.DataFrame(plan["design"])
+    left, right = st.columns([1, 1], gap="medium")
+    with left:
+        text(
+            "note",
+            "Targets must have equal mean and spread of position in every residue group; "
+            "residue is the target's position mod R.",
+        )
+        st.dataframe(
+            frame,
+            hide_index=True,
+            width="stretch",
+            height=min(420, 36 * (len(frame) + 1) + 2),
+            key="design",
+            column_config={
+                "residue": st.column_config.NumberColumn("Residue"),
+                "n": st.column_config.NumberColumn("Copies"),
+                "target_mean": st.column_config.NumberColumn("Target, mean", format="%.1f"),
+                "target_sd": st.column_config.NumberColumn("Target, sd", format="%.2f"),
+                "query_mean": st.column_config.NumberColumn("Query, mean", format="%.1f"),
+                "length": st.column_config.NumberColumn("Length", format="%.1f"),
+            },
+        )
+        st.download_button(
+            "CSV",
+            lambda: frame.to_csv(index=False).encode(),
+            "phasescope-design.csv",
+            "text/csv",
+            on_click="ignore",
+        )
+    with right:
+        report = subject.report
+        if report and subject.protocol != "pair":
+            table = pd.DataFrame(report["residues"])[["residue", "accuracy", "low", "high", "n"]]
+            table = table.astype(float)
+            look = look_of(state.theme())
+            fig = by_residue(table, modulus=subject.modulus, stride=subject.stride, look=look)
+            export.chart(
+                fig,
+                table,
+                "accuracy",
+                look,
+                alt="Points: accuracy by residue with Wilson intervals",
+            )

@@ -1,0 +1,88 @@
+"""PNG, SVG and CSV of a chart, behind a quiet menu at its corner.
+
+CSV is the frame that was drawn.  Pictures are drawn by a browser on this machine; where there is
+none the menu says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from app import services
+from app.figures.theme import Look
+
+WIDTH = 900
+CONFIG = {"displayModeBar": False, "responsive": True}
+
+
+def chart(
+    fig: go.Figure,
+    frame: pd.DataFrame,
+    name: str,
+    look: Look,
+    *,
+    alt: str,
+    width: int = WIDTH,
+    extra: Callable[[], None] | None = None,
+) -> None:
+    """Draw a figure with its menu.  `name`: widget key and file name; `extra`: more menu entries."""
+    with st.container(key=f"chart-{name}"):
+        st.plotly_chart(
+            fig, theme=None, key=f"plot-{name}", config=CONFIG, alt=alt, width="stretch"
+        )
+        menu(fig, frame, name, look, width=width, extra=extra)
+
+
+def menu(
+    fig: go.Figure,
+    frame: pd.DataFrame,
+    name: str,
+    look: Look,
+    *,
+    width: int = WIDTH,
+    extra: Callable[[], None] | None = None,
+) -> None:
+    with (
+        st.container(key=f"menu-{name}"),
+        st.popover("", icon=":material/more_horiz:", help="Save this chart"),
+    ):
+        if extra:
+            extra()
+        found = services.browser()
+        for form in ("png", "svg"):
+            st.download_button(
+                form.upper(),
+                _picture(fig, form, look, width) if found else b"",
+                file_name=f"phasescope-{name}.{form}",
+                mime="image/png" if form == "png" else "image/svg+xml",
+                key=f"{form}-{name}",
+                disabled=not found,
+                on_click="ignore",
+                width="stretch",
+            )
+        st.download_button(
+            "CSV",
+            lambda: frame.to_csv(index=False).encode(),
+            file_name=f"phasescope-{name}.csv",
+            mime="text/csv",
+            key=f"csv-{name}",
+            on_click="ignore",
+            width="stretch",
+        )
+        if not found:
+            st.caption("PNG and SVG need Chromium or Chrome on this machine; none was found.")
+
+
+def _picture(fig: go.Figure, form: str, look: Look, width: int) -> Callable[[], bytes]:
+    """Draws only when asked: a browser takes seconds to start."""
+
+    def draw() -> bytes:
+        solid = go.Figure(fig)
+        solid.update_layout(paper_bgcolor=look.page, margin={"l": 24, "b": 20})
+        return services.picture(solid.to_json(), form, width, int(fig.layout.height or 300))
+
+    return draw

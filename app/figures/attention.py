@@ -1,0 +1,88 @@
+"""Attention of one layer and head over exact tokens and pooled entries.
+
+Pure: array and labels in, figure out.  No Streamlit, no engine.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+
+from app.figures.theme import LIGHT, Look, start
+from app.words import number
+
+MOST_CELLS = 512
+
+
+def attention(
+    cells: np.ndarray,
+    queries: list[str],
+    keys: list[str],
+    *,
+    title: str,
+    subtitle: str,
+    chosen: tuple[int, int] | None = None,
+    look: Look = LIGHT,
+    height: int = 460,
+) -> go.Figure:
+    """cells: float32 [m queries, n keys], at most 512 × 512; names of rows and columns for hover.
+
+    `chosen`: (row, column) to outline.  Colour is the square root of the weight, so that the small
+    weights of a long prompt can be told from none; hover gives the weight itself.
+    """
+    if max(cells.shape, default=0) > MOST_CELLS:
+        raise ValueError(f"at most {MOST_CELLS} × {MOST_CELLS} cells, not {cells.shape}")
+    fig = start(look, title, subtitle, height=height)
+    top = float(np.nanmax(cells)) if cells.size else 1.0
+    steps = [0.0, 0.01, 0.05, 0.2, 0.5, 1.0]
+    fig.add_heatmap(
+        z=np.sqrt(np.maximum(cells, 0)).astype(np.float32),
+        customdata=cells.astype(np.float32),
+        zmin=0,
+        zmax=max(top, 1e-6) ** 0.5,
+        colorscale=[[i / (len(look.sequential) - 1), c] for i, c in enumerate(look.sequential)],
+        hovertemplate="row %{y}, column %{x}<br>weight %{customdata:.4f}<extra></extra>",
+        colorbar=dict(
+            thickness=8,
+            outlinewidth=0,
+            len=0.6,
+            tickvals=[(s * top) ** 0.5 for s in steps],
+            ticktext=[number(s * top, 3) for s in steps],
+            title=dict(text="weight", side="top", font=dict(size=12)),
+            tickfont=dict(size=11),
+        ),
+        xgap=1 if cells.shape[1] <= 96 else 0,
+        ygap=1 if cells.shape[0] <= 96 else 0,
+    )
+    if chosen is not None and chosen[0] < cells.shape[0] and chosen[1] < cells.shape[1]:
+        row, column = chosen
+        fig.add_shape(
+            type="rect",
+            x0=column - 0.5,
+            x1=column + 0.5,
+            y0=row - 0.5,
+            y1=row + 0.5,
+            line=dict(color=look.rival, width=2),
+        )
+    fig.update_layout(hovermode="closest")
+    fig.update_yaxes(
+        autorange="reversed",
+        showgrid=False,
+        title_text="query token",
+        **_ticks(queries, 26),
+        constrain="domain",
+    )
+    fig.update_xaxes(
+        title_text="key: exact token or pooled window", showline=False, **_ticks(keys, 30)
+    )
+    return fig
+
+
+def _ticks(names: list[str], most: int) -> dict:
+    """Names where they fit, every k-th otherwise."""
+    step = max(1, -(-len(names) // most))
+    return dict(
+        tickvals=list(range(0, len(names), step)),
+        ticktext=names[::step],
+        tickangle=-90 if most == 30 else 0,
+    )

@@ -1,0 +1,221 @@
+"""Rows as they are stored → the frames that figures draw.
+
+Knows the columns of `answers` and `tokens` and the report's keys.  Plain means only: every interval,
+p-value and finding comes from the service.  Knows no Streamlit and no Plotly.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+PLACES = ("pad", "filler-pad")
+
+
+def usable(answers: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the sweep itself, without those of a layer scan."""
+    if len(answers) and "layer" in answers:
+        return answers[answers["layer"] < 0]
+    return answers
+
+
+def natural_axis(answers: pd.DataFrame, protocol: str) -> str:
+    """`shift` where every sample meets the same residue at a shift, else `residue`; `document`."""
+    if protocol == "pair":
+        return "document"
+    if not len(answers):
+        return "shift"
+    return "shift" if answers.groupby("shift")["residue"].nunique().max() == 1 else "residue"
+
+
+def first_boundary(answers: pd.DataFrame, strip: dict | None, stride: int | None, axis: str) -> int:
+    """An x at which a stride begins: 0 over residues, by the target's first phase over shifts."""
+    if not stride or axis != "shift":
+        return 0
+    if len(answers):
+        row = answers.sort_values("shift", kind="stable").iloc[0]
+        return int((int(row["shift"]) - int(row["residue"])) % stride)
+    target = next((t for t in (strip or {}).get("tokens", ()) if t.get("target")), None)
+    return 0 if not target or target.get("phase") is None else int(-target["phase"] % stride)
+
+
+def measured(answers: pd.DataFrame, measure: str) -> pd.Series:
+    """The measure of each copy, 0 … 1: joint probability, mean token probability, or correct."""
+    if measure == "accuracy":
+        return answers["correct"].astype(float)
+    if measure == "token":
+        return answers["token_logprobs"].map(lambda v: float(np.exp(np.asarray(v, float)).mean()))
+    return np.exp(answers["logprob"].astype(float))
+
+
+def curve(answers: pd.DataFrame, axis: str, measure: str, stride: int | None) -> pd.DataFrame:
+    """x, value, phase, position: means over samples; without intervals."""
+    if not len(answers):
+        return pd.DataFrame({"x": [], "value": [], "phase": [], "position": []})
+    column = "residue" if axis == "residue" else "shift"
+    rows = answers.assign(value=measured(answers, measure))
+    grouped = rows.groupby(column)
+    frame = grouped["value"].mean().rename_axis("x").reset_index()
+    one = (
+        grouped["residue"].agg(lambda r: r.iloc[0] if r.nunique() == 1 else np.nan).to_numpy(float)
+    )
+    frame["phase"] = one % stride if stride else np.nan
+    frame["position"] = (
+        grouped["target_position"]
+        .agg(lambda p: p.iloc[0] if p.nunique() == 1 else np.nan)
+        .to_numpy(float)
+    )
+    return frame
+
+
+def with_intervals(frame: pd.DataFrame, report: dict, axis: str) -> pd.DataFrame:
+    """The curve with the report's values and intervals where it has them."""
+    rows = report.get("residues" if axis == "residue" else "shifts") or []
+    if not rows:
+        return frame
+    name = "residue" if axis == "residue" else "shift"
+    low, high = ("value_low", "value_high") if "value_low" in rows[0] else ("low", "high")
+    known = pd.DataFrame(
+        {
+            "x": [r[name] for r in rows],
+            "value": [r.get("value") for r in rows],
+            "low": [r.get(low) for r in rows],
+            "high": [r.get(high) for r in rows],
+        }
+    ).astype(float)
+    if not len(frame):
+        return known.assign(phase=np.nan, position=np.nan).dropna(subset=["value"])
+    merged = frame.drop(columns="value").merge(known, on="x", how="right").dropna(subset=["value"])
+    return merged.sort_values("x", ignore_index=True)
+
+
+def rivals(answers: pd.DataFrame, names: list[str], axis: str) -> pd.DataFrame:
+    """name, x, value: probability of each rival at the first answer position."""
+    if not len(answers) or not names or "rival_logprobs" not in answers:
+        return pd.DataFrame({"name": [], "x": [], "value": []})
+    column = "residue" if axis == "residue" else "shift"
+    table = pd.DataFrame(
+        [
+            list(v)[: len(names)] + [np.nan] * (len(names) - len(v))
+            for v in answers["rival_logprobs"]
+        ],
+        columns=range(len(names)),
+        index=answers.index,
+    ).astype(float)
+    table["x"] = answers[column]
+    long = np.exp(table.set_index("x")).reset_index().groupby("x").mean()
+    parts = [
+        pd.DataFrame({"name": name, "x": long.index, "value": long[i].to_numpy()})
+        for i, name in enumerate(names)
+    ]
+    return pd.concat(parts, ignore_index=True).dropna(subset=["value"])
+
+
+def fold(
+    curve_frame: pd.DataFrame, answers: pd.DataFrame, stride: int, measure: str
+) -> pd.DataFrame:
+    """phase, value: the running mean while no report is there yet."""
+    if not len(answers):
+        return pd.DataFrame({"phase": [], "value": []})
+    value = measured(answers, measure)
+    grouped = value.groupby(answers["residue"] % stride).mean()
+    return grouped.rename_axis("phase").rename("value").reset_index()
+
+
+def folded(report: dict | None) -> pd.DataFrame:
+    rows = (report or {}).get("folded") or []
+    return pd.DataFrame(rows, columns=["phase", "value", "low", "high", "n"]).astype(float)
+
+
+def residue_dots(answers: pd.DataFrame, stride: int, measure: str) -> pd.DataFrame:
+    """phase, value: one dot a residue."""
+    if not len(answers):
+        return pd.DataFrame({"phase": [], "value": []})
+    means = measured(answers, measure).groupby(answers["residue"]).mean()
+    return pd.DataFrame({"phase": means.index.to_numpy() % stride, "value": means.to_numpy()})
+
+
+def spectrum(report: dict | None) -> pd.DataFrame:
+    rows = ((report or {}).get("period") or {}).get("spectrum") or []
+    frame = pd.DataFrame(rows, columns=["period", "frequency", "power", "share"]).astype(float)
+    return frame[np.isfinite(frame["period"])] if len(frame) else frame
+
+
+def bar_chance(modulus: int | None) -> float | None:
+    """Mean share of one bar of the spectrum of R exchangeable values, Nyquist counted once."""
+    return None if not modulus or modulus < 2 else 1.0 / max(1, modulus // 2)
+
+
+def aligned(rows: pd.DataFrame, stride: int) -> pd.DataFrame:
+    """Token rows with `index`: the token's place among those that are no padding.
+
+    The copies of one sample hold the same tokens apart from their padding, in the same order; so
+    equal `index` is the same token at another position.
+    """
+    rows = rows[rows["role"] != "pad"].sort_values(["shift", "position"], kind="stable")
+    rows = rows.assign(index=rows.groupby("shift").cumcount() + 1)
+    return rows.assign(target_phase=rows["residue"] % stride)
+
+
+def difference(rows: pd.DataFrame, stride: int, first: int, second: int) -> pd.DataFrame:
+    """index, text, role, position, phase, difference (nats): mean at phase `first` minus `second`."""
+    columns = ["index", "text", "role", "position", "phase", "difference"]
+    if not len(rows):
+        return pd.DataFrame(columns=columns)
+    table = aligned(rows, stride)
+    means = table.pivot_table(
+        index="index", columns="target_phase", values="logprob", aggfunc="mean"
+    )
+    if first not in means or second not in means:
+        return pd.DataFrame(columns=columns)
+    at = table[table["target_phase"] == first].drop_duplicates("index").set_index("index")
+    frame = at[["text", "role", "position"]].copy()
+    frame["phase"] = frame["position"] % stride
+    frame["difference"] = means[first] - means[second]
+    return frame.dropna(subset=["difference"]).reset_index()[columns]
+
+
+def top_tokens(rows: pd.DataFrame, stride: int | None, names: dict[int, str]) -> pd.DataFrame:
+    """phase, place, token, probability: the likeliest answers at each phase, mean over copies.
+
+    The first answer token is looked at; a token outside a copy's stored list counts as zero there.
+    """
+    columns = ["phase", "place", "token", "id", "probability", "copies"]
+    if not len(rows) or not (rows["role"] == "answer").any():
+        return pd.DataFrame(columns=columns)
+    first = rows[rows["role"] == "answer"].sort_values("position", kind="stable")
+    first = first.groupby("shift").head(1)
+    groups = first["residue"] % stride if stride else pd.Series(0, index=first.index)
+    out = []
+    for phase, members in first.groupby(groups):
+        total: dict[int, float] = {}
+        for ids, logs in zip(members["top_ids"], members["top_logprobs"], strict=True):
+            if ids is None:
+                continue
+            for token, log in zip(ids, logs, strict=True):
+                total[int(token)] = total.get(int(token), 0.0) + math.exp(float(log))
+        best = sorted(total.items(), key=lambda item: -item[1])[:10]
+        for place, (token, mass) in enumerate(best, start=1):
+            name = names.get(token, f"id {token}")
+            out.append((int(phase), place, name, token, mass / len(members), len(members)))
+    return pd.DataFrame(out, columns=columns)
+
+
+def token_names(plan: dict | None, *frames: pd.DataFrame) -> dict[int, str]:
+    """Token id → text, from whatever the page holds."""
+    names: dict[int, str] = {}
+    for frame in frames:
+        if len(frame):
+            names |= dict(zip(frame["token_id"].astype(int), frame["text"], strict=True))
+            if "top_texts" in frame:
+                for ids, texts in zip(frame["top_ids"], frame["top_texts"], strict=True):
+                    names |= dict(zip(map(int, ids), texts, strict=False))
+    for token in (plan or {}).get("answer", {}).get("tokens", []):
+        names[int(token["id"])] = token["text"]
+    for rival in (plan or {}).get("rivals", []):
+        names.setdefault(int(rival["id"]), rival.get("token") or rival["text"])
+    for token in ((plan or {}).get("strip") or {}).get("tokens", []):
+        names.setdefault(int(token["id"]), token["text"])
+    return names

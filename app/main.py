@@ -1,0 +1,45 @@
+"""The dashboard's frame: navigation, logo, style, and what to say when the service is away.
+
+Run by `streamlit run app/main.py`.  A client of the service like any other.
+"""
+
+import sys
+from pathlib import Path
+
+import streamlit as st
+
+ROOT = Path(__file__).resolve().parent
+if str(ROOT.parent) not in sys.path:  # Streamlit puts this folder on the path, not its parent
+    sys.path.insert(0, str(ROOT.parent))
+
+from app import services, style  # noqa: E402
+
+LOST = "The engine service is not running"
+HOW = "This page is a client of it. Start it with `make run` or `phasescope serve`, then press Try again."
+
+
+def main() -> None:
+    st.set_page_config(
+        page_title="Phasescope",
+        page_icon=str(ROOT / "assets" / "icon.svg"),
+        layout="wide",
+        initial_sidebar_state=288,
+    )
+    style.apply()
+    st.logo(str(style.logo()), size="large")
+    chosen = st.navigation(
+        [
+            st.Page(ROOT / "app_pages" / "start.py", title="Start", default=True),
+            st.Page(ROOT / "app_pages" / "explore.py", title="Explore", url_path="explore"),
+        ],
+        position="top",
+    )
+    try:
+        chosen.run()
+    except services.Unavailable:
+        style.text("finding", LOST, tag="div")
+        st.markdown(HOW)
+        st.button("Try again", type="primary")
+
+
+main()

@@ -1,0 +1,229 @@
+"""The only way from a page to the engine, and the only place that caches.
+
+Every call goes through one client of the running service.  Pages get plain dicts and frames; a
+key that the service does not know is None; refusals are values that a page shows at a field.
+Knows `engine.client` and nothing else of the engine.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from engine import client as engine_client
+from engine.client import NotFound, Refused, Unavailable
+
+ACTIVE = ("queued", "running")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+
+__all__ = ["ACTIVE", "Unavailable"]
+
+
+class Preview(NamedTuple):
+    """What would run, or why it cannot: one of `plan` and `errors` is empty."""
+
+    plan: dict | None
+    errors: tuple[tuple[str, str], ...]  # (dotted field, sentence)
+
+
+def connect() -> Any:
+    """A client of the running service; raises Unavailable.  Tests put their own in its place."""
+    return engine_client.connect()
+
+
+@st.cache_resource(show_spinner=False)
+def _client() -> Any:
+    return connect()
+
+
+def _ask(name: str, *args: Any, **options: Any) -> Any:
+    """Call a method of the client; a service that was restarted is found again once."""
+    try:
+        return getattr(_client(), name)(*args, **options)
+    except Unavailable:
+        _client.clear()
+        return getattr(_client(), name)(*args, **options)
+
+
+@st.cache_data(ttl=5, show_spinner=False)
+def schema() -> dict:
+    return _ask("schema")
+
+
+@st.cache_data(ttl=2, show_spinner=False)
+def runs() -> list[dict]:
+    return list(_ask("runs"))
+
+
+@st.cache_data(ttl=3600, max_entries=200, show_spinner=False)
+def _preview(text: str) -> Preview:
+    try:
+        return Preview(_ask("preview", json.loads(text)), ())
+    except Refused as refused:
+        return Preview(None, tuple(_pair(e) for e in refused.errors))
+
+
+def preview(spec: dict) -> Preview:
+    return _preview(json.dumps(spec, sort_keys=True))
+
+
+@st.cache_data(ttl=3600, max_entries=500, show_spinner=False)
+def _spec(key: str) -> dict:
+    return _ask("spec", key)
+
+
+def spec(key: str) -> dict | None:
+    """The spec that a key stands for, or None."""
+    try:
+        return _spec(key)
+    except NotFound:
+        return None
+
+
+@st.cache_data(ttl=60, max_entries=100, show_spinner=False)
+def _settled(key: str) -> dict:
+    shown = _ask("run", key)
+    if shown.get("status") in ACTIVE:
+        raise _Moving(shown)
+    return shown
+
+
+class _Moving(Exception):
+    """Carries a run that is still changing past the cache."""
+
+    def __init__(self, shown: dict):
+        self.shown = shown
+
+
+def run(key: str) -> dict | None:
+    """What is known of a run now; a finished one comes from the cache.  None: never submitted."""
+    try:
+        return _settled(key)
+    except _Moving as moving:
+        return moving.shown
+    except NotFound:
+        return None
+
+
+def submit(spec: dict, title: str) -> Preview:
+    """Queue a spec; `errors` where it is refused."""
+    try:
+        answer = _ask("submit", spec, title=title)
+    except Refused as refused:
+        return Preview(None, tuple(_pair(e) for e in refused.errors))
+    forget()
+    return Preview(dict(answer), ())
+
+
+def cancel(key: str) -> None:
+    with suppress(NotFound):  # it ended in the meantime
+        _ask("cancel", key)
+    forget()
+
+
+def forget() -> None:
+    """Drop what a new or ended run makes stale."""
+    for cached in (_settled, runs, schema, answers_cached, tokens_cached):
+        cached.clear()
+
+
+@st.cache_data(ttl=600, max_entries=30, show_spinner=False)
+def answers_cached(key: str, control: bool) -> pd.DataFrame:
+    return _frame(_ask("answers", key, control=control))
+
+
+@st.cache_data(ttl=600, max_entries=60, show_spinner=False)
+def tokens_cached(key: str, sample: int, shift: int | None, control: bool) -> pd.DataFrame:
+    return _frame(_ask("tokens", key, sample=sample, shift=shift, control=control))
+
+
+def answers(key: str, *, control: bool = False, settled: bool = True) -> pd.DataFrame:
+    """Rows of `answers`; empty where there are none.  `settled` runs come from the cache."""
+    try:
+        if settled:
+            return answers_cached(key, control)
+        return _frame(_ask("answers", key, control=control))
+    except NotFound:
+        return pd.DataFrame()
+
+
+def tokens(
+    key: str, sample: int, shift: int | None = None, *, control: bool = False
+) -> pd.DataFrame:
+    """Token rows of one sample (all its copies, or one); empty where none are stored."""
+    try:
+        return tokens_cached(key, sample, shift, control)
+    except NotFound:
+        return pd.DataFrame()
+
+
+class AttentionMap(NamedTuple):
+    cells: np.ndarray  # float32 [queries, keys]
+    query_ranges: list[tuple[int, int]]
+    key_labels: list[dict]
+    max: bool
+
+
+@st.cache_data(ttl=600, max_entries=60, show_spinner=False)
+def _attention(key: str, asked: str) -> AttentionMap:
+    answer = _ask("attention", key, **json.loads(asked))
+    if not answer or answer.get("pending"):
+        raise _Moving({})
+    rows, columns = answer["shape"]
+    cells = np.frombuffer(base64.b64decode(answer["cells"]), dtype=np.float32)
+    ranges = [tuple(r) for r in answer["query_ranges"]]
+    return AttentionMap(
+        cells.reshape(rows, columns), ranges, list(answer["key_labels"]), bool(answer.get("max"))
+    )
+
+
+def attention(key: str, asked: dict) -> AttentionMap | None:
+    """The map that was asked for; None while the worker computes it.  Raises Refused, NotFound."""
+    try:
+        return _attention(key, json.dumps(asked, sort_keys=True))
+    except _Moving:
+        return None
+
+
+def attention_or_reason(key: str, asked: dict) -> tuple[AttentionMap | None, str]:
+    """(map, "") or (None, why not); (None, "") while it is computed."""
+    try:
+        return attention(key, asked), ""
+    except Refused as refused:
+        return None, " ".join(_pair(e)[1] for e in refused.errors)
+    except NotFound:
+        return None, "This run has no such copy, layer or head."
+
+
+def browser() -> str | None:
+    """The browser that draws PNG and SVG, or None."""
+    named = os.environ.get("BROWSER_PATH")
+    return named or next((path for name in BROWSERS if (path := shutil.which(name))), None)
+
+
+@st.cache_data(ttl=600, max_entries=40, show_spinner=False)
+def picture(figure: str, form: str, width: int, height: int) -> bytes:
+    """A figure's JSON as PNG or SVG bytes, drawn by a browser on this machine."""
+    import plotly.io as pio
+
+    scale = 2 if form == "png" else 1
+    fig = pio.from_json(figure)
+    return pio.to_image(fig, format=form, width=width, height=height, scale=scale)
+
+
+def _pair(error: Any) -> tuple[str, str]:
+    if isinstance(error, dict):
+        return str(error.get("field", "")), str(error.get("message", ""))
+    return str(error[0]), str(error[1])
+
+
+def _frame(table: Any) -> pd.DataFrame:
+    return table.to_pandas() if hasattr(table, "to_pandas") else pd.DataFrame(table)

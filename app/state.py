@@ -1,0 +1,104 @@
+"""The only reader and writer of the address: every state of a page is a plain link.
+
+`?key=K` names a spec or a run; the other parameters are those of bound widgets (see `NAMES`) and
+carry what is looked at.  Between reruns the session keeps a draft that is not yet a valid spec.
+Knows Streamlit's session and address.  Knows nothing about the engine or how a page looks.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+import streamlit as st
+
+KEY = re.compile(r"[0-9a-f]{8,64}")
+NAMES = ("tab", "x", "a", "b", "sample", "layer", "head", "at", "q", "k", "cq", "ck", "full")
+FORM = "f:"  # prefix of every form widget's key
+EXPLORE, START = "app_pages/explore.py", "app_pages/start.py"
+
+
+def key() -> str | None:
+    """The key in the address as it was given, or the one last looked at; None at first."""
+    given = st.query_params.get("key")
+    if given is not None:
+        return given
+    return None if wanted_task() else st.session_state.get("key")
+
+
+def well_formed(text: str) -> bool:
+    return bool(KEY.fullmatch(text))
+
+
+def wanted_task() -> str | None:
+    """`?new=custom`: a fresh form with that task."""
+    return st.query_params.get("new")
+
+
+def go(new: str, spec: dict) -> None:
+    """Make a valid spec the page's subject: its key in the address, its values in the form."""
+    st.session_state["key"] = new
+    if st.query_params.get("key") != new:
+        st.query_params["key"] = new
+    if "new" in st.query_params:
+        del st.query_params["new"]
+    load(new, spec)
+
+
+def load(name: str, spec: dict) -> None:
+    """Fill the form from a spec, dropping what was typed."""
+    for widget in [k for k in st.session_state if str(k).startswith(FORM)]:
+        del st.session_state[widget]
+    st.session_state["loaded"] = name
+    st.session_state["base"] = copy.deepcopy(spec)
+    st.session_state["draft"] = copy.deepcopy(spec)
+
+
+def loaded() -> str | None:
+    return st.session_state.get("loaded")
+
+
+def base() -> dict:
+    """The valid spec that the form was last filled from."""
+    return st.session_state["base"]
+
+
+def draft() -> dict:
+    """What the form said at the end of the last run of the page."""
+    return st.session_state["draft"]
+
+
+def keep_draft(spec: dict) -> None:
+    st.session_state["draft"] = spec
+
+
+def forget() -> None:
+    """Leave the present subject, so that a page without a key starts afresh."""
+    for name in ("key", "loaded", "base", "draft"):
+        st.session_state.pop(name, None)
+
+
+def seed(widget: str, value: Any) -> None:
+    """Give a widget its value before it is drawn, unless it has one."""
+    if widget not in st.session_state:
+        st.session_state[widget] = value
+
+
+def value(widget: str, default: Any) -> Any:
+    return st.session_state.get(widget, default)
+
+
+def put(widget: str, value: Any) -> None:
+    st.session_state[widget] = value
+
+
+def within(widget: str, options: list) -> None:
+    """Drop a bound widget's value that this run does not offer (an old link, another model)."""
+    if widget in st.session_state and st.session_state[widget] not in options:
+        del st.session_state[widget]
+
+
+def theme() -> str:
+    """`light` or `dark`, as the reader's browser shows it now."""
+    return getattr(st.context.theme, "type", None) or "light"

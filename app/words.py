@@ -1,0 +1,151 @@
+"""Numbers and token text as a reader sees them.
+
+Knows the typographic rules (no leading zero, true minus, invisible characters made visible).
+Knows nothing about pages, charts or the service.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import unicodedata
+from datetime import UTC, datetime
+
+NOTHING = "–"
+MARKS = {
+    " ": "·",
+    "\n": "↵",
+    "\r": "␍",
+    "\t": "⇥",
+    "\u00a0": "⍽",
+    "\u200d": "‹ZWJ›",
+    "\u200c": "‹ZWNJ›",
+}
+MARKS |= {
+    "\u200b": "‹ZWSP›",
+    "\u200e": "‹LRM›",
+    "\u200f": "‹RLM›",
+    "\u2028": "‹LS›",
+    "\ufeff": "‹BOM›",
+}
+MARKS |= {
+    "\u202a": "‹LRE›",
+    "\u202b": "‹RLE›",
+    "\u202c": "‹PDF›",
+    "\u202d": "‹LRO›",
+    "\u202e": "‹RLO›",
+}
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """`.301`, `−.05`, `1`, `12.5`: no leading zero, true minus, at most `digits` decimals."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    text = f"{abs(value):.{digits}f}"
+    if text.startswith("0."):
+        text = text[1:]
+    elif "." in text:
+        text = text.rstrip("0").rstrip(".")
+    if not text.strip(".0"):
+        return "0"
+    return ("−" if value < 0 else "") + text
+
+
+def p_value(p: float | None) -> str:
+    """`p < .001`, `p = .64`; a dash where there is none."""
+    if p is None or not math.isfinite(p):
+        return f"p {NOTHING}"
+    if p < 0.001:
+        return "p < .001"
+    return f"p = {number(p, 3 if p < 0.01 else 2)}"
+
+
+def between(low: float | None, high: float | None) -> str:
+    """`.49 to .58`, or nothing."""
+    return "" if low is None or high is None else f"{number(low, 2)} to {number(high, 2)}"
+
+
+def seconds(value: float | None) -> str:
+    """`40 s`, `3 min`, `2 h`."""
+    if value is None or not math.isfinite(value):
+        return "unknown"
+    if value < 90:
+        return f"{max(1, round(value))} s"
+    return (
+        f"{round(value / 60)} min"
+        if value < 5400
+        else f"{value / 3600:.1f} h".replace(".0 h", " h")
+    )
+
+
+def size(value: float | None) -> str:
+    """Bytes as `700 MB`, `1.4 GB`."""
+    if value is None or not math.isfinite(value):
+        return "unknown"
+    if value < 1e9:
+        return f"{max(1, round(value / 1e6))} MB"
+    return f"{value / 1e9:.1f} GB".replace(".0 GB", " GB")
+
+
+def count(value: int, noun: str, plural: str = "") -> str:
+    """`1 token`, `1 024 tokens`."""
+    return f"{value:,}".replace(",", "\u202f") + f" {noun if value == 1 else plural or noun + 's'}"
+
+
+def ago(moment: str | float | datetime | None, now: datetime | None = None) -> str:
+    """How long since an ISO time or a Unix time: `12 min`, `3 h`, `1 d`; empty where unreadable."""
+    try:
+        if isinstance(moment, int | float):
+            moment = datetime.fromtimestamp(moment, UTC)
+        elif isinstance(moment, str):
+            moment = datetime.fromisoformat(moment.replace("Z", "+00:00"))
+    except (ValueError, OverflowError, OSError):
+        return ""
+    if moment is None:
+        return ""
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    past = max(0.0, ((now or datetime.now(UTC)) - moment).total_seconds())
+    if past < 60:
+        return "now"
+    if past < 3600:
+        return f"{int(past / 60)} min"
+    return f"{int(past / 3600)} h" if past < 86400 else f"{int(past / 86400)} d"
+
+
+def sentence(text: str) -> str:
+    """First letter upper, the rest as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def visible(text: str | None) -> str:
+    """Token text with every invisible character shown as a mark; still plain text, not HTML.
+
+    Spaces become `·`, line ends `↵`; control, format and unassigned characters `‹U+XXXX›`; a
+    combining mark at the start stands on a dotted circle, so that it cannot sit on its neighbour.
+    """
+    if not text:
+        return "∅"
+    out = []
+    for place, char in enumerate(text):
+        category = unicodedata.category(char)
+        if char in MARKS:
+            out.append(MARKS[char])
+        elif category in ("Cc", "Cf", "Cn", "Cs", "Co", "Zl", "Zp", "Zs"):
+            out.append(f"‹U+{ord(char):04X}›")
+        elif category.startswith("M") and place == 0:
+            out.append("◌" + char)
+        else:
+            out.append(char)
+    return "".join(out)
+
+
+def literal(text: str | None) -> str:
+    """`visible` text as HTML that no mark-up, no Markdown and no formula can come out of."""
+    return html.escape(visible(text), quote=True).replace("$", "&#36;")
+
+
+def prose(text: str) -> str:
+    """Plain text inside a Streamlit Markdown string (help, captions): nothing in it is mark-up."""
+    special = "\\`*_{}[]()<>#+-.!|~$:^="
+    return "".join("\\" + c if c in special else c for c in text)

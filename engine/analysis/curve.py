@@ -16,7 +16,7 @@ from engine.analysis.period import Curve
 
 
 class Curves(NamedTuple):
-    """All matrices are [n, R] by residue, except `shift_*` [n, number of shifts]; NaN is missing."""
+    """Matrices are [n, R] by residue, except `shift_*` [n, number of shifts]; NaN is missing."""
 
     samples: np.ndarray  # [n] sample numbers
     shifts: np.ndarray  # shift numbers, ascending
@@ -51,8 +51,10 @@ def plain(answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def curves(answers: pd.DataFrame, modulus: int, measure: str) -> Curves:
-    """Align the rows of one run.  `measure`: "accuracy", "joint" or "token" (mean over answer tokens,
-    each by its own residue)."""
+    """Align the rows of one run.
+
+    `measure`: "accuracy", "joint" or "token" (mean over answer tokens, each by its own residue).
+    """
     answers = plain(answers)
     samples, row = np.unique(answers["sample"].to_numpy(int), return_inverse=True)
     shifts, at_shift = np.unique(answers["shift"].to_numpy(int), return_inverse=True)
@@ -110,7 +112,7 @@ def _parts(
     if shared and all(np.isfinite(token[whole]).all() for token in tokens):
         values = np.stack([token[whole] for token in tokens], axis=1)
         steps = tuple(int(o[0]) for o in offsets)
-        # Token k at residue r belongs to the copy at r - step; it lies step behind that copy's target.
+        # Token k at residue r belongs to the copy at r - step and lies step behind its target.
         places = np.stack([np.roll(targets[whole], k, axis=1) + k for k in steps], axis=1)
     else:
         steps = (0,)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from engine.analysis.words import every, number, p_value, prompts, two
 
 LEVEL = 0.05
+ARTEFACT = "a numerics or prompt artefact"
 FLAT = 0.05  # a control's gap up to this, not significant, is called flat
 
 
@@ -98,7 +99,7 @@ def _shared(own: Seen, other: Seen, result: dict, control_name: str) -> str:
     """The control moves too: what is shared may not be laid at the memory's door."""
     gaps = f"gap {number(result['control']['folded_gap'])} against {number(result['folded_gap'])}"
     if own.period and other.period == own.period:
-        return f"Period {own.period} shows in {control_name} too, {gaps}: a numerics or prompt artefact"
+        return f"Period {own.period} shows in {control_name} too, {gaps}: {ARTEFACT}"
     claim = f"Period {own.period} found" if own.period else f"Phase {result['worst_phase']} is weak"
     if other.period:
         return f"{claim}, but {control_name} has period {other.period} of its own, {gaps}"
@@ -114,15 +115,16 @@ def _without_grid(result: dict) -> str:
         )
     if own.period:
         return (
-            f"Period {own.period} without any compression ({p_value(result['period']['p'])}): "
-            "a numerics or prompt artefact"
+            f"Period {own.period} without any compression "
+            f"({p_value(result['period']['p'])}): {ARTEFACT}"
         )
     if own.weak:
         return (
-            f"Residue {result['worst_residue']} is weak without any compression, across {prompts(n)}: "
-            "a numerics or prompt artefact"
+            f"Residue {result['worst_residue']} is weak without any compression, "
+            f"across {prompts(n)}: {ARTEFACT}"
         )
-    return f"No phase effect resolved without compression, with {prompts(n)}: mean {number(result['mean'])}"
+    mean = number(result["mean"])
+    return f"No phase effect resolved without compression, with {prompts(n)}: mean {mean}"
 
 
 def _geometry(period: int, stride: int) -> str:
@@ -146,14 +148,15 @@ def _own_line(result: dict) -> str:
             f", configured {stride}" if stride else ""
         )
     elif stride:
-        found = f"The detected period of {period['detected']} is {_geometry(period['detected'], stride)}"
-        found += f" ({p_value(period['p'])})"
+        which = _geometry(period["detected"], stride)
+        found = f"The detected period of {period['detected']} is {which} ({p_value(period['p'])})"
     else:
         found = f"The detected period is {period['detected']} ({p_value(period['p'])})"
     gap = result["folded_gap"] if stride else result["gap"]
     if result["n_complete"] == 1:
         return f"{found}; gap {number(gap)} in one prompt."
-    return f"{found}; gap {number(gap)}, {number(result['gap_null'])} by chance ({p_value(result['gap_p'])})."
+    chance = f"{number(result['gap_null'])} by chance ({p_value(result['gap_p'])})"
+    return f"{found}; gap {number(gap)}, {chance}."
 
 
 def _control_line(result: dict, name: str) -> str:
@@ -183,7 +186,7 @@ def _control_words(control: dict) -> str:
         told = f"gap {number(gap)} in one prompt"
     if own.period:
         p = p_value(control["period"]["p"])
-        return f"has {told} and period {own.period} ({p}), a numerics or prompt artefact"
+        return f"has {told} and period {own.period} ({p}), {ARTEFACT}"
     if own.weak:
         return f"has a weak phase too, {told}"
     return (
@@ -200,7 +203,8 @@ def _pair_finding(result: dict) -> str:
         return "No pair of documents has been answered yet"
     first, second = two(pair["first"], pair["second"])
     if pair["n"] == 1:
-        return f"One pair: {first} in the first document, {second} in the second; one pair resolves nothing"
+        both = f"{first} in the first document, {second} in the second"
+        return f"One pair: {both}; one pair resolves nothing"
     resolved = _resolved(pair)
     if not resolved:
         return f"No difference between the two documents resolved with {pair['n']} pairs"
@@ -233,7 +237,8 @@ def _pair_doubt(result: dict, name: str) -> list[str]:
         line = f"On the same documents {name} moves by {moved}"
         beyond = pair["beyond_control"]
         if beyond and beyond["n"] > 1:
-            line += f"; the difference beyond it is {number(beyond['difference'])} ({p_value(beyond['p'])})"
+            extra = number(beyond["difference"])
+            line += f"; the difference beyond it is {extra} ({p_value(beyond['p'])})"
         told.append(line + ".")
     if result["chance"] is not None:
         told.append(f"A guess scores {number(result['chance'])}.")

@@ -2,7 +2,7 @@
 
 Null: each sample keeps its own folded shape, at a phase of its own.  Rotating every sample's curve
 at random gives the gap that such samples show together; a maximum minus a minimum is biased upward,
-so the gap is always read beside that expectation.  Knows samples × residues and a stride.
+so the gap is always read beside that expectation.  Knows samples by residues and a stride.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.analysis.intervals import basic, resampled_means
-from engine.analysis.period import TOLERANCE, Curve, class_means, without_fold
+from engine.analysis.period import TOLERANCE, Curve, against_residues, class_means, without_fold
 
 DRAWS = 2000
 
 
 class Gap(NamedTuple):
-    """`null` is the expected folded gap when no phase is weak; `p` of the observed one against it."""
+    """`null`: the expected folded gap when no phase is weak; `p` of the observed one against it."""
 
     null: float
     p: float
@@ -35,43 +35,57 @@ def rotation_test(
     """Folded gap of the sample-mean curve against random rotation of each sample.
 
     A drift over position that samples share would give every phase the same head start in every
-    sample: a slope fitted within phases is taken off, in the data and in every rotation.  With one
-    sample a rotation changes nothing: p = 1.
+    sample: a slope fitted within phases is taken off, in the data and in every rotation.  Where
+    residues of one phase differ by more than samples explain, phases must also stand out of that
+    scatter.  With one sample a rotation changes nothing: p = 1.
     """
     if curve.constant(tolerance):
         return Gap(0.0, 1.0)
     rows = without_fold(curve.aligned, 1)
     n, size = rows.shape
-    line, within, scale = _lines(curve, stride)
-    rows = rows - line * (np.sum(within * rows) / scale)
+    line, weights, scale = _lines(curve, stride)
+    rows = rows - line * (np.sum(weights * rows) / scale)
     drift = class_means(line, stride).mean(axis=0)
     observed = folded_gap(rows, stride)
     rng = np.random.default_rng([seed, 3])
     turns = (np.arange(size)[None, :] + np.arange(size)[:, None]) % size  # [rotation, residue]
     means, slopes = np.zeros((draws, stride)), np.zeros(draws)
-    for row, inside in zip(rows, within, strict=True):
+    for row, weight in zip(rows, weights, strict=True):
         choice, turned = rng.integers(0, size, draws), row[turns]
         means += class_means(turned, stride)[choice]
-        slopes += (turned @ inside)[choice]
+        slopes += (turned @ weight)[choice]
     gaps = np.ptp(means / n - np.outer(slopes / scale, drift), axis=1)
-    return Gap(float(gaps.mean()), float((1 + np.sum(gaps >= observed - 1e-12)) / (1 + draws)))
+    p = float((1 + np.sum(gaps >= observed - 1e-12)) / (1 + draws))
+    return Gap(float(gaps.mean()), max(p, against_residues(curve, stride)))
 
 
 def _lines(curve: Curve, stride: int) -> tuple[np.ndarray, np.ndarray, float]:
-    """Positions [n, R] centred per sample, centred per sample and phase, and the latter's sum of
-    squares; zeros and 1 where positions do not vary within a phase (grid origin)."""
+    """Positions [n, R] centred per sample; weights [n, R] that give the slope, and their scale.
+
+    slope = Σ weight · y / scale.  Weights are +1 at the last and -1 at the first residue of each
+    phase: they see no phase, and the mean slope from end to end is what tilts a fold, whatever the
+    form of the drift.  Zeros where positions do not vary (grid origin) or a phase has one residue.
+    """
     n, _, size = curve.values.shape
     nothing = np.zeros((n, size)), np.zeros((n, size)), 1.0
-    if curve.positions is None:
+    if curve.positions is None or size < 2 * stride:
         return nothing
     positions = curve.positions.mean(axis=1)
-    within = without_fold(positions, stride)
-    scale = float(np.sum(within * within))
-    return (without_fold(positions, 1), within, scale) if scale > TOLERANCE else nothing
+    cycles = positions.reshape(n, -1, stride)
+    weights = np.zeros_like(cycles)
+    np.put_along_axis(weights, cycles.argmin(axis=1)[:, None, :], -1.0, axis=1)
+    np.put_along_axis(weights, cycles.argmax(axis=1)[:, None, :], 1.0, axis=1)
+    weights = weights.reshape(n, size)
+    scale = float(np.sum(weights * positions))
+    return (
+        (without_fold(positions, 1), weights, scale)
+        if np.ptp(cycles, axis=1).min() > TOLERANCE
+        else nothing
+    )
 
 
 def gap_interval(values: np.ndarray, stride: int, counts: np.ndarray) -> tuple[float, float]:
-    """95 % of the folded gap, resampling samples by `counts` [draws, n]; reflected (see `basic`)."""
+    """95 % of the folded gap, resampled by `counts` [draws, n], reflected as in `basic`."""
     folded = class_means(values, stride)
     draws = np.ptp(resampled_means(folded, counts), axis=1)
     low, high = basic(float(np.ptp(folded.mean(axis=0))), draws, len(values))
@@ -79,7 +93,7 @@ def gap_interval(values: np.ndarray, stride: int, counts: np.ndarray) -> tuple[f
 
 
 def within_and_boundary(folded: np.ndarray) -> tuple[float | None, float]:
-    """Gap among phases 0 … S−2, and the value at phase S−1, where a window's edge splits a pair.
+    """Gap among phases 0 … S-2, and the value at phase S-1, where a window's edge splits a pair.
 
     Only meaningful for W = S, one grid and adjacent pairs (SCIENCE §3, §4).
     """

@@ -1,7 +1,7 @@
 """How sure: Wilson intervals and the bootstrap over logical samples (SCIENCE §3).
 
 Copies of one logical sample are correlated, so whole samples are resampled, never single copies.
-Knows arrays of samples × columns; knows nothing about residues, memories or sentences.
+Knows arrays of samples by columns; knows nothing about residues, memories or sentences.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Interval(NamedTuple):
 def wilson(successes: np.ndarray, n: np.ndarray, level: float = LEVEL) -> Interval:
     """Wilson score interval of a proportion; NaN where n = 0.
 
-    centre = (p + z²/2n) / (1 + z²/n), half = z √(p(1−p)/n + z²/4n²) / (1 + z²/n)   (Wilson 1927).
+    centre = (p + z²/2n) / (1 + z²/n), half = z √(p(1-p)/n + z²/4n²) / (1 + z²/n)   (Wilson 1927).
     For one residue's accuracy only: each sample gives one answer there.
     """
     successes, n = np.asarray(successes, float), np.asarray(n, float)
@@ -52,10 +52,10 @@ def resampled_means(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def _tail(n: int, level: float) -> float:
-    """Tail area whose normal quantile is as far out as Student's t of n − 1 samples.
+    """Tail area whose normal quantile is as far out as Student's t of n - 1 samples.
 
     The plain percentile interval is too narrow for few samples; this widens it (Hesterberg 2015,
-    "expanded percentile") and tends to (1 − level)/2 as n grows.
+    "expanded percentile") and tends to (1 - level)/2 as n grows.
     """
     reach = np.sqrt(n / (n - 1)) * stats.t.ppf(0.5 + level / 2, n - 1)
     return float(stats.norm.cdf(-reach))
@@ -76,7 +76,7 @@ def percentile(draws: np.ndarray, n: int, level: float = LEVEL) -> Interval:
 
 
 def basic(estimate: float, draws: np.ndarray, n: int, level: float = LEVEL) -> Interval:
-    """Reflected ("basic") interval of a quantity ≥ 0: 2·estimate − quantiles of the draws.
+    """Reflected ("basic") interval of a quantity ≥ 0: 2·estimate - quantiles of the draws.
 
     For a maximum minus a minimum, which resampling biases upward once more: reflecting takes the
     bias off instead of doubling it.  Coverage is measured in the tests.

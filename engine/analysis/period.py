@@ -6,8 +6,8 @@ period, and are taken care of:
 - Drift over position.  Every sample is permuted by itself, so a trend that all samples share would
   stand out against the permutations.  A line in the target's position is fitted together with the
   phases (as a covariate), in the data and in every permutation.
-- Residues that differ by other than phase (one filler more reads differently).  Where the residues
-  within a phase scatter more than samples explain, phases must also stand out of *that* scatter (F).
+- Residues that differ by other than phase (one filler more reads differently).  Where residues of
+  one phase scatter more than samples explain, phases must also stand out of *that* scatter (F).
 - Answers of several tokens.  Tokens of one copy share its fate but lie at neighbouring residues,
   which smooths the noise: whole copies are permuted, and their tokens aligned afterwards.
 
@@ -109,14 +109,14 @@ def explained(
     """What each of `periods` explains of the mean curve beyond a fold at `base` and a line.
 
     With `base` 1 that is the between-phase sum of squares SS_P.  Statistic: SS_P / (noise √(2 df)),
-    df = P - base, noise = the sample-level variance of the mean curve at one residue (mean square of
-    samples about the mean curve, over n): SS_P in units of its own spread under the null.  p by the
-    maximum over `periods` (max-T), copies permuted within classes mod `base` in each sample.
+    df = P - base, noise = the sample-level variance of the mean curve at one residue (mean square
+    of samples about the mean curve, over n): SS_P in units of its own spread under the null.  p by
+    the maximum over `periods` (max-T), copies permuted within classes mod `base` in each sample.
     With one sample the variance of its own curve takes the place of the noise.
     """
     n, _, size = curve.values.shape
-    rows, trend = _residuals(curve, base)
-    aligned = rows.mean(axis=1)
+    rows, lines, trend = _residuals(curve, base)
+    aligned = _project(rows.mean(axis=1), lines)
     total = float(np.sum(aligned * aligned))
     if total <= n * size * TOLERANCE**2:
         return Test(np.zeros(len(periods)), np.ones(len(periods)))
@@ -129,10 +129,8 @@ def explained(
     mean = aligned.mean(axis=0, keepdims=True)
     squares, noise, rest = _squares(mean, np.array([total]), nuisance, bases, free, n)
     observed = squares[0] / (noise[0] * np.sqrt(2 * df))
-    # Residuals of a fit have lost dimensions that permuted ones regain: scale the latter alike.
-    regain = np.sqrt((size - base) / free)
-    means, totals = _permuted(rows, curve.offsets, base, draws, seed)
-    null_squares, null_noise, _ = _squares(means * regain, totals, nuisance, bases, free, n)
+    means, totals = _permuted(rows, lines, curve.offsets, base, draws, seed)
+    null_squares, null_noise, _ = _squares(means, totals, nuisance, bases, free, n)
     null = null_squares / (null_noise[:, None] * np.sqrt(2 * df))
     beaten = null.max(axis=1)[:, None] >= observed - 1e-9
     p = (1 + beaten.sum(axis=0)) / (1 + draws)
@@ -158,6 +156,24 @@ def _squares(
     return squares, np.maximum(noise, totals / (n * free) * 1e-12), whole
 
 
+def against_residues(curve: Curve, period: int) -> float:
+    """p of the phases of one `period` against residues of the same phase; 0 where those agree."""
+    n, _, size = curve.values.shape
+    if n < 2 or size < 2 * period:
+        return 0.0
+    rows, lines, trend = _residuals(curve, 1)
+    aligned = _project(rows.mean(axis=1), lines)
+    total = np.array([np.sum(aligned * aligned)])
+    if total[0] <= n * size * TOLERANCE**2:
+        return 0.0
+    nuisance = _nuisance(size, 1, trend)
+    bases = [_orthonormal(_folds(size, period), nuisance)]
+    free = size - nuisance.shape[1]
+    squares, noise, rest = _squares(aligned.mean(axis=0)[None], total, nuisance, bases, free, n)
+    df = np.array([bases[0].shape[1]])
+    return float(_misfit(squares[0], df, rest[0], free, noise[0], n)[0])
+
+
 def _misfit(
     squares: np.ndarray, df: np.ndarray, whole: float, free: int, noise: float, n: int
 ) -> np.ndarray:
@@ -168,6 +184,11 @@ def _misfit(
     with np.errstate(divide="ignore", invalid="ignore"):
         single = stats.f.sf(squares / df / rest, df, left)
     return np.where(differ, 1 - (1 - single) ** len(df), 0.0)
+
+
+def _nuisance(size: int, base: int, trend: np.ndarray | None) -> np.ndarray:
+    """Basis of what is given: the fold at `base` (1: the constant) and the line in position."""
+    return _orthonormal(np.column_stack([_folds(size, base), *([] if trend is None else [trend])]))
 
 
 def _folds(size: int, period: int) -> np.ndarray:
@@ -193,28 +214,39 @@ def without_fold(rows: np.ndarray, period: int) -> np.ndarray:
     return rows - np.tile(class_means(rows, period), rows.shape[-1] // period)
 
 
-def _residuals(curve: Curve, base: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """Each token of each sample less its fold at `base` and its line in position; and the mean line.
+def _residuals(curve: Curve, base: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Each token of each sample less its fold at `base` and its line in position [samples, tokens,
+    R]; each sample's line of unit length [samples, R]; the mean position [R].
 
-    [samples, tokens, R] and [R], or None where positions do not vary (grid origin).
+    Lines are zero and the last is None where positions do not vary (grid origin).
     """
     rows = without_fold(curve.values, base)
+    flat = rows, np.zeros((len(rows), rows.shape[-1])), None
     if curve.positions is None:
-        return rows, None
-    line = without_fold(curve.positions, base)
-    length = np.sum(line * line, axis=-1, keepdims=True)
-    if not np.all(length > TOLERANCE):
-        return rows, None
-    rows = rows - line * (np.sum(rows * line, axis=-1, keepdims=True) / length)
+        return flat
+    line, shared = (
+        without_fold(curve.positions, base),
+        without_fold(curve.positions.mean(axis=1), base),
+    )
+    lengths = [np.linalg.norm(x, axis=-1, keepdims=True) for x in (line, shared)]
+    if not all(np.all(length > TOLERANCE) for length in lengths):
+        return flat
+    line, shared = line / lengths[0], shared / lengths[1]
+    rows = rows - line * np.sum(rows * line, axis=-1, keepdims=True)
     mean = curve.positions.mean(axis=(0, 1))
-    return rows, mean - mean.mean()
+    return rows, shared, mean - mean.mean()
+
+
+def _project(rows: np.ndarray, lines: np.ndarray) -> np.ndarray:
+    """[samples, R] less each sample's component along its line of unit length."""
+    return rows - lines * np.sum(rows * lines, axis=1, keepdims=True)
 
 
 def _permuted(
-    rows: np.ndarray, offsets: tuple[int, ...], base: int, draws: int, seed: int
+    rows: np.ndarray, lines: np.ndarray, offsets: tuple[int, ...], base: int, draws: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean curves [draws, R], and sums of squares over samples [draws], of samples whose copies are
-    permuted within classes mod `base`.
+    permuted within classes mod `base` and whose line is then fitted again.
 
     In one draw all samples take different permutations, from a pool walked from a start of each
     sample's own.
@@ -223,23 +255,19 @@ def _permuted(
     n, _, size = rows.shape
     length = max(POOL, draws)
     classes = np.tile(np.arange(size).reshape(-1, base).T, (length, 1))
-    pool = (
-        rng.permuted(classes, axis=1)
-        .reshape(length, base, -1)
-        .transpose(0, 2, 1)
-        .reshape(length, size)
-    )
+    pool = rng.permuted(classes, axis=1).reshape(length, base, -1)
+    pool = pool.transpose(0, 2, 1).reshape(length, size)
     pool = np.concatenate([pool, pool[:draws]])
+    starts = rng.choice(length, n, replace=n > length)
     means, totals = np.zeros((draws, size)), np.zeros(draws)
-    for sample, start in zip(rows, rng.choice(length, n, replace=n > length), strict=True):
+    for sample, line, start in zip(rows, lines, starts, strict=True):
         order = pool[start : start + draws]
-        copies = [np.roll(token, -k) for token, k in zip(sample, offsets, strict=True)]
-        if len(copies) == 1:
-            one = copies[0][order]
-        else:
-            one = sum(
-                np.roll(c[order], k, axis=1) for c, k in zip(copies, offsets, strict=True)
-            ) / len(copies)
-        means += one
-        totals += np.einsum("dr,dr->d", one, one)
+        tokens = [
+            np.roll(np.roll(token, -k)[order], k, axis=1) if k else token[order]
+            for token, k in zip(sample, offsets, strict=True)
+        ]
+        one = sum(tokens) / len(tokens)
+        along = one @ line
+        means += one - np.outer(along, line)
+        totals += np.einsum("dr,dr->d", one, one) - along * along
     return means / n, totals

@@ -50,16 +50,16 @@ def report(
     floor = max(TOLERANCE, (noise_floor or 0.0) if measure != "accuracy" else 0.0)
     if protocol == "pair":
         answers, control = _documents(answers), None if control is None else _documents(control)
-    common = dict(
-        modulus=modulus,
-        stride=stride,
-        split=alone and adjacent_pairs,
-        measure=measure,
-        protocol=protocol,
-        seed=seed,
-        chance=chance,
-        tolerance=floor,
-    )
+    common = {
+        "modulus": modulus,
+        "stride": stride,
+        "split": alone and adjacent_pairs,
+        "measure": measure,
+        "protocol": protocol,
+        "seed": seed,
+        "chance": chance,
+        "tolerance": floor,
+    }
     result = _numbers(answers, **common)
     result["protocol"] = protocol
     result["noise_floor"] = noise_floor
@@ -185,7 +185,7 @@ def _folded(values: np.ndarray, stride: int, counts: np.ndarray) -> list[dict]:
 
 
 def _tokens(cells: Curves, stride: int) -> list[dict]:
-    """Probability of each answer token by the phase of its own source: a mean over digits hides the gap."""
+    """Each answer token by the phase of its own source: a mean over digits hides the gap."""
     return [
         {
             "index": k,
@@ -196,7 +196,7 @@ def _tokens(cells: Curves, stride: int) -> list[dict]:
 
 
 def _summary(values: np.ndarray, draws: np.ndarray, n: int, residues: list[dict]) -> dict:
-    """Ā, A_min, Δ = max − min, σ (population) and Δ/Ā over the residues that are known."""
+    """Ā, A_min, Δ = max - min, population sigma and Δ/Ā over the residues that are known."""
     names = ("mean", "mean_low", "mean_high", "worst", "worst_low", "worst_high", "worst_residue")
     names += ("gap", "sigma", "relative_gap")
     known = np.isfinite(values)
@@ -270,8 +270,8 @@ def _warnings(result: dict, strides: tuple[int, ...], stride: int | None) -> lis
     control, paired = result["control"], result["protocol"] == "pair"
     if result["n_samples"] == 1:
         told.append(
-            "One prompt: the period is read within its own curve, and whether a phase is weak across "
-            "prompts cannot be tested."
+            "One prompt: the period is read within its own curve, and whether a phase is weak "
+            "across prompts cannot be tested."
         )
     if not paired and strides and not stride and set(strides) != {1}:
         told.append(f"{size} residues are no multiple of the stride, so nothing is folded.")
@@ -289,7 +289,8 @@ def _warnings(result: dict, strides: tuple[int, ...], stride: int | None) -> lis
         told += [f"Control: {text}" for text in control["warnings"]]
         if control["n_samples"] != result["n_samples"]:
             told.append(
-                f"The control has {control['n_samples']} prompts, the run {result['n_samples']}: not yet the same copies."
+                f"The control has {control['n_samples']} prompts, the run {result['n_samples']}: "
+                "not yet the same copies."
             )
         if (
             result["protocol"] == "grid_origin"
@@ -297,7 +298,7 @@ def _warnings(result: dict, strides: tuple[int, ...], stride: int | None) -> lis
             and not control["constant"]
         ):
             told.append(
-                "The full cache should be constant when only the grid's origin moves, and it is not."
+                "The control should be constant when only the grid's origin moves, and it is not."
             )
     return told
 

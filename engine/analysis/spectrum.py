@@ -14,7 +14,7 @@ FLAT = 1e-12
 def power(curve: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Two-sided DFT power of `curve` [R] at k = 1 … R//2 cycles, and each share of the total.
 
-    power_k = (2 / R) |X_k|², the Nyquist bin (k = R/2) once; they sum to Σ (curve − mean)² by
+    power_k = (2 / R) |X_k|², the Nyquist bin (k = R/2) once; they sum to Σ (curve - mean)² by
     Parseval.  A constant curve has shares of zero.
     """
     size = len(curve)
@@ -37,7 +37,7 @@ def comb_share(curve: np.ndarray, period: int) -> float | None:
 
 
 def comb_chance(residues: int, period: int) -> float:
-    """(S − 1) / (R − 1): the share that a curve of pure noise has on average."""
+    """(S - 1) / (R - 1): the share that a curve of pure noise has on average."""
     return (period - 1) / (residues - 1)
 
 

@@ -5,11 +5,14 @@ No leading zero, true minus, two digits (STYLE of the pages).  Knows nothing abo
 
 from __future__ import annotations
 
-ORDINALS = "second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split()
+ORDINALS = (
+    *("second", "third", "fourth", "fifth", "sixth", "seventh"),
+    *("eighth", "ninth", "tenth", "eleventh", "twelfth"),
+)
 
 
 def number(x: float | None, digits: int = 2) -> str:
-    """.30, −.05, 1.00; "unknown" for None."""
+    """.30, 1.00, and .05 behind a true minus; "unknown" for None."""
     if x is None:
         return "unknown"
     text = f"{abs(x):.{digits}f}"

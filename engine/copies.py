@@ -5,6 +5,7 @@ Knows tokens and positions.  Knows nothing about models, memory or storage.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 
@@ -55,6 +56,7 @@ class Copy:
     rivals: tuple[int, ...]
     context_end: int
     origin: int = 0
+    shared: int = 0  # leading tokens that all copies of the sample have in common
 
     @property
     def query_position(self) -> int:
@@ -83,7 +85,14 @@ def phase_copies(sample: LogicalSample, protocol: str, modulus: int) -> list[Cop
             counts = {first.name: lead + r} | {slot.name: modulus - 1 - r for slot in rest}
             copies.append(_padded(sample, counts, r, modulus))
     verify(sample, protocol, modulus, copies)
-    return copies
+    shared = _shared(copies)
+    return [replace(copy, shared=shared) for copy in copies]
+
+
+def _shared(copies: list[Copy]) -> int:
+    """Length of the longest common beginning of all copies' tokens."""
+    columns = zip(*(copy.tokens for copy in copies), strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda column: len(set(column)) == 1, columns))
 
 
 def lead_fillers(index: int, modulus: int) -> int:

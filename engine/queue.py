@@ -188,6 +188,8 @@ class Queue:
         self._settle_control(job, state, why)
         self.store.end_job(job, state, why, status)
         self.store.checkpoint()
+        # Kept from now on: a page that opens this run waits for no statistics.
+        self.results.report(self.store.run(job.run))
 
     def _settle_control(self, job: Job, state: str, why: str) -> None:
         """A control's own status: done if all its rows are there, whatever became of the run."""
@@ -233,7 +235,6 @@ class Queue:
             self.store.change(ids["control"], provenance=about, noise_floor=0.0)
         broken = [id for id in ids.values() if not self.store.verify(id)]
         self._write(job, spec)
-        self.results.report(self.store.run(run.id))
         return shortage(self.store.run(broken[0])) if broken else ""
 
     def _plan(self, plan: dict, ids: dict[str, int], progress: Progress) -> None:

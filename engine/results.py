@@ -70,19 +70,23 @@ class Results:
         if kept:
             return kept
         with self._busy:
-            last = self._live.get(run.id)
-            fresh = last and (
-                last[2] == stamp
-                or (run.status in ACTIVE and time.monotonic() < last[0] + 3 * last[1])
-            )
-            if fresh:
-                return last[3]
-            start = time.monotonic()
-            made = self._compute(run, spec)
-            self._live = {run.id: (time.monotonic(), time.monotonic() - start, stamp, made)}
-        if run.status not in ACTIVE:
+            made = self._recent(run, stamp)
+            if made is None:
+                start = time.monotonic()
+                made = self._compute(run, spec)
+                now = time.monotonic()
+                self._live = {run.id: (now, now - start, stamp, made)}
+        if run.status not in ACTIVE and made is not NOTHING:
             self.store.keep_report(run.id, stamp, made, summary(made))
         return made
+
+    def _recent(self, run: Run, stamp: str) -> dict | None:
+        """The report made last, if of the same rows or too young to be worth another."""
+        if run.id not in self._live:
+            return None
+        when, took, its_stamp, made = self._live[run.id]
+        young = run.status in ACTIVE and time.monotonic() < when + 3 * took
+        return made if young or its_stamp == stamp else None
 
     def stamp(self, run: Run) -> str:
         control = self.store.answer_count(run.control_run) if run.control_run else 0

@@ -27,7 +27,6 @@ from engine.registry import (
 
 MEASURES = ("joint", "token", "accuracy")
 PROTOCOLS = ("outer", "in_sequence", "grid_origin", "lengthen", "pair")
-MAX_COPIES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class Settings:
 
     protocol: str = option("", "how copies differ: what is padded or moved", choices=("", *PROTOCOLS))
     modulus: int = option(0, "residues R; 0 takes the larger of lcm of the strides and 2S", low=0, high=4096)
-    samples: int = option(12, "logical samples, each seen at every residue", low=1, high=100_000)
+    samples: int = option(12, "logical samples, each seen at every residue", low=1)
     seed: int = option(0, "seed of prompts; the same seed gives the same tokens", low=0, high=2**31 - 1)
     measure: str = option("joint", "what mean, worst and gap are of", choices=MEASURES)
     batch: int = option(4, "copies in one forward; part of the key, so that bits repeat", low=1, high=256)
@@ -166,6 +165,8 @@ def default_modulus(strides: tuple[int, ...]) -> int:
 
 def _resolve(settings: Settings, memory: Any, task: Any) -> Settings:
     protocol = settings.protocol or task.protocols()[0]
+    if size := getattr(task, "size", int)():  # a task of the user's own prompts has that many
+        settings = replace(settings, samples=min(settings.samples, size))
     if protocol not in task.protocols():
         allowed = ", ".join(task.protocols())
         raise SpecError(FieldError("protocol", f"task {task.kind!r} can be padded as {allowed}, not {protocol}"))
@@ -185,14 +186,6 @@ def _resolve(settings: Settings, memory: Any, task: Any) -> Settings:
             )
     elif modulus < 2:
         raise SpecError(FieldError("modulus", "a sweep needs at least 2 residues"))
-    if settings.samples * modulus > MAX_COPIES:
-        raise SpecError(
-            FieldError(
-                "samples",
-                f"{settings.samples} samples at {modulus} residues are {settings.samples * modulus} copies; "
-                f"the cap is {MAX_COPIES}: at most {MAX_COPIES // modulus} samples",
-            )
-        )
     return replace(settings, protocol=protocol, modulus=modulus)
 
 

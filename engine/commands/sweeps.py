@@ -88,8 +88,10 @@ def make_spec(
         spec["task"] = words.choice(task, "task")
     if prompts:
         found = words.prompts(prompts)
-        spec["task"] = {"kind": "custom", **_table(spec.get("task")), "prompts": found}
-        spec.setdefault("samples", len(found))
+        given = _table(spec.get("task"))
+        own = given if given.get("kind", "custom") == "custom" else {}
+        spec["task"] = {**own, "kind": "custom", "prompts": found}
+        spec["samples"] = len(found)
     for assignment in sets:
         words.put(spec, assignment)
     return spec

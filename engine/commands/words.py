@@ -1,18 +1,15 @@
-"""From words on the command line to a spec: KIND:k=v,k=v, dotted --set, prompts as JSON lines.
+"""From words on the command line to a spec: KIND:k=v,k=v, dotted --set, a file of prompts.
 
 Knows spelling.  Checks no option: the spec does.
 """
 
 from __future__ import annotations
 
-import json
 import tomllib
 from pathlib import Path
 from typing import Any
 
 from engine.registry import FieldError, SpecError
-
-MAX_PROMPT_FILE = 16 << 20
 
 
 def value(text: str) -> Any:
@@ -78,29 +75,11 @@ def put(spec: dict, assignment: str) -> None:
 
 
 def prompts(path: Path) -> list[dict]:
-    """The objects of a JSONL file; SpecError names the line that is none."""
+    """The prompts of a JSONL file; SpecError names the line that is none."""
+    from engine.tasks.custom import read_jsonl
+
     try:
-        if path.stat().st_size > MAX_PROMPT_FILE:
-            cap = MAX_PROMPT_FILE >> 20
-            raise SpecError(FieldError("prompts", f"{path} is larger than {cap} MB; take fewer"))
-        lines = path.read_text("utf-8").splitlines()
+        return list(read_jsonl(path.expanduser().read_bytes()))
     except OSError as error:
         reason = error.strerror or "no such file"
         raise SpecError(FieldError("prompts", f"{path} cannot be read: {reason}")) from None
-    except UnicodeDecodeError:
-        raise SpecError(FieldError("prompts", f"{path} is not UTF-8 text")) from None
-    found = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            item = json.loads(line)
-        except (ValueError, RecursionError):
-            item = None
-        if not isinstance(item, dict):
-            message = f"line {number} of {path} is no JSON object"
-            raise SpecError(FieldError("prompts", message))
-        found.append(item)
-    if not found:
-        raise SpecError(FieldError("prompts", f"{path} holds no prompt"))
-    return found

@@ -1,0 +1,221 @@
+"""Bundles: what goes out comes in bit for bit, and nothing hostile comes in at all."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import struct
+import zipfile
+
+import made_rows
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from made_rows import SPEC
+
+from engine.registry import SpecError
+from engine.results import Results
+from engine.specs import SweepSpec
+from engine.store import Store, bundles
+
+
+@pytest.fixture(scope="module")
+def spec():
+    return SweepSpec.from_dict(SPEC)
+
+
+@pytest.fixture(scope="module")
+def sender(tmp_path_factory, spec):
+    store = Store(tmp_path_factory.mktemp("sender"))
+    made_rows.fill_both(store, spec)
+    yield store
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def bundle(sender, spec):
+    return bundles.export_run(sender, Results(sender).pick(spec.key))
+
+
+@pytest.fixture(scope="module")
+def receiver(tmp_path_factory):
+    store = Store(tmp_path_factory.mktemp("receiver"))
+    yield store
+    store.close()
+
+
+def everything(store) -> list:
+    return [
+        store.ask(f"select * from {name} order by all")
+        for name in ("runs", "answers", "tokens", "specs", "jobs")
+    ]
+
+
+def test_what_goes_out_comes_in_and_only_once(sender, bundle, spec, tmp_path):
+    with_closing = Store(tmp_path)
+    try:
+        assert bundles.import_run(with_closing, bundle) == {"key": spec.key, "added": True}
+        before = everything(with_closing)
+        assert bundles.import_run(with_closing, bundle) == {"key": spec.key, "added": False}
+        assert everything(with_closing) == before
+        there, here = Results(sender).pick(spec.key), Results(with_closing).pick(spec.key)
+        assert here.source == "import"
+        for ours, theirs in ((here.id, there.id), (here.control_run, there.control_run)):
+            assert with_closing.answers_table(ours).equals(sender.answers_table(theirs))
+            assert with_closing.tokens(ours).equals(sender.tokens(theirs))
+        assert Results(with_closing).report(here) == Results(sender).report(there)
+        assert [line["key"] for line in Results(with_closing).lines()] == [spec.key]
+    finally:
+        with_closing.close()
+
+
+def test_the_same_run_exports_to_the_same_bytes(sender, bundle, spec):
+    assert bundles.export_run(sender, Results(sender).pick(spec.key)) == bundle
+
+
+def test_a_shipped_result_is_never_a_computed_one(bundle, spec, tmp_path):
+    store = Store(tmp_path)
+    try:
+        bundles.import_run(store, bundle, "preset")
+        shipped = Results(store).pick(spec.key)
+        assert shipped.source == "preset"
+        own = store.open_run(spec.key, shipped.code_version, asked=True)
+        assert store.stored(own.id) == set()
+        store.delete(spec.key)
+        assert Results(store).pick(spec.key).id == shipped.id
+    finally:
+        store.close()
+
+
+def parts(bundle: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(bundle)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def pack(files: dict[str, bytes], sign: bool = True, **manifest) -> bytes:
+    """A zip of these files; `sign` makes the manifest fit them."""
+    files = dict(files)
+    if sign:
+        hashes = {
+            name: hashlib.sha256(content).hexdigest()
+            for name, content in files.items()
+            if name != "manifest.json"
+        }
+        files["manifest.json"] = json.dumps({"format": 1, "sha256": hashes} | manifest).encode()
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return out.getvalue()
+
+
+def parquet(table: pa.Table) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(table, out)
+    return out.getvalue()
+
+
+def edited(files: dict[str, bytes], edit) -> dict[str, bytes]:
+    about = json.loads(files["run.json"])
+    edit(about)
+    return files | {"run.json": json.dumps(about).encode()}
+
+
+def renamed_key(about):
+    about["run"]["key"] = "0" * 12
+
+
+def other_spec(about):
+    about["run"]["spec"]["memory"]["stride"] = 2
+
+
+def no_control(about):
+    del about["control"]
+
+
+def wrong_type(about):
+    about["run"]["copies"] = "many"
+
+
+HOSTILE = {
+    "no zip": lambda f: b"PK\x03\x04 but no zip",
+    "empty": lambda f: b"",
+    "no manifest": lambda f: pack({n: c for n, c in f.items() if n != "manifest.json"}, sign=False),
+    "path upwards": lambda f: pack(f | {"../../x": b"x"}),
+    "absolute path": lambda f: pack(f | {"/etc/x": b"x"}),
+    "changed byte": lambda f: pack(
+        f | {"run_answers.parquet": f["run_answers.parquet"][:-1] + b"?"}, sign=False
+    ),
+    "missing file": lambda f: pack(
+        {n: c for n, c in f.items() if n != "control_tokens.parquet"}, sign=False
+    ),
+    "missing and signed": lambda f: pack(
+        {n: c for n, c in f.items() if n != "control_tokens.parquet"}
+    ),
+    "newer format": lambda f: pack(f, format=2),
+    "manifest is a list": lambda f: pack(f | {"manifest.json": b"[]"}, sign=False),
+    "manifest is deep": lambda f: pack(f | {"manifest.json": b"[" * 100_000}, sign=False),
+    "run.json is no JSON": lambda f: pack(f | {"run.json": b"{"}),
+    "parquet is none": lambda f: pack(f | {"run_answers.parquet": b"PAR1 or not"}),
+    "other columns": lambda f: pack(
+        f | {"run_answers.parquet": parquet(pa.table({"sample": [1]}))}
+    ),
+    "other types": lambda f: pack(
+        f
+        | {
+            "run_answers.parquet": parquet(
+                made_rows.answers([(0, 0)]).set_column(0, "sample", pa.array(["x"]))
+            )
+        }
+    ),
+    "another's key": lambda f: pack(edited(f, renamed_key)),
+    "another's spec": lambda f: pack(edited(f, other_spec)),
+    "control dropped": lambda f: pack(edited(f, no_control)),
+    "count as text": lambda f: pack(edited(f, wrong_type)),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_bundles_are_refused_and_leave_nothing(name, bundle, receiver):
+    before = everything(receiver)
+    with pytest.raises(SpecError) as refused:
+        bundles.import_run(receiver, HOSTILE[name](parts(bundle)))
+    assert [e.field for e in refused.value.errors] == ["bundle"]
+    assert "nothing was imported" in refused.value.errors[0].message
+    assert everything(receiver) == before
+
+
+def test_a_bomb_is_refused_by_its_declared_and_by_its_real_size(bundle, receiver, monkeypatch):
+    big = pack(parts(bundle) | {"run_tokens.parquet": b"\0" * 3_000_000})
+    monkeypatch.setattr(bundles, "MAX_UNPACKED", 2_000_000)
+    with pytest.raises(SpecError, match="unpacks to more"):
+        bundles.import_run(receiver, big)
+    # The directory's size field is only a claim: claim ten bytes.
+    at = big.rindex(b"run_tokens.parquet") - 46
+    liar = big[: at + 24] + struct.pack("<I", 10) + big[at + 28 :]
+    with pytest.raises(SpecError):
+        bundles.import_run(receiver, liar)
+    assert receiver.runs() == []
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_a_changed_byte_is_refused_or_changes_nothing(bundle, receiver, data):
+    at = data.draw(st.integers(0, len(bundle) - 1))
+    flip = data.draw(st.integers(1, 255))
+    changed = bundle[:at] + bytes([bundle[at] ^ flip]) + bundle[at + 1 :]
+    # A byte of a date or of padding may carry nothing; what is read must then be the same.
+    try:
+        found = bundles.read(changed)
+    except SpecError:
+        return
+    whole = bundles.read(bundle)
+    for name, part in whole.items():
+        assert found[name].answers.equals(part.answers)
+        assert found[name].tokens.equals(part.tokens)
+        assert found[name].about == part.about

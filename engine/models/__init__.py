@@ -1,0 +1,1 @@
+"""What answers: the catalog, the loader and the check that a model can be hooked."""

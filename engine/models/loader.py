@@ -1,0 +1,265 @@
+"""From a model's name to its tokenizer, facts and weights; refused in one sentence when not to be had.
+
+Only safetensors and GGUF are loaded (a pickle can run code), and no code of a model's own
+(`trust_remote_code` is off).  Knows nothing about memories, tasks or storage.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import socket
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from engine.models import catalog
+from engine.registry import FieldError, SpecError, suggest
+from engine.specs import ModelSpec
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a config tells without weights."""
+
+    n_layers: int
+    full_layers: tuple[int, ...]  # those whose attention reaches back without a window
+    q_heads: int
+    kv_heads: int
+    head_dim: int
+    hidden: int
+    parameters: int
+    vocab: int
+    positions: int
+    bytes_per_weight: int
+    architecture: str
+
+
+class Source(NamedTuple):
+    """What `from_pretrained` is given: a folder or hub id, and a GGUF file name if it is one."""
+
+    where: str
+    options: dict[str, Any]
+
+
+def refuse(message: str) -> SpecError:
+    return SpecError(FieldError("model.id", message))
+
+
+def locate(model: ModelSpec) -> Source:
+    """Where the model is, without loading it.  Catalog names must have been pulled."""
+    name = model.id.strip()
+    if name in catalog.CATALOG:
+        if not catalog.installed(name):
+            raise refuse(f"{name} is not here yet; run `phasescope pull {name}`")
+        return Source(str(catalog.folder(name)), {})
+    path = Path(name).expanduser()
+    if path.exists() or name.startswith(("/", "./", "../", "~")):
+        return _local(path, name)
+    if name.count("/") != 1 or " " in name:
+        raise refuse(
+            f"no model {name!r}: looked in the catalog ({', '.join(catalog.CATALOG)}) and for a local folder of that "
+            f"name{suggest(name, catalog.CATALOG)}; a Hugging Face id looks like org/name"
+        )
+    return _hub(name, model.revision)
+
+
+def _local(path: Path, name: str) -> Source:
+    if path.suffix == ".gguf" and path.is_file():
+        return Source(str(path.parent), {"gguf_file": path.name})
+    if path.is_file():
+        raise refuse(f"{name} is one file; only .gguf files load alone, other models are folders with safetensors")
+    if not path.is_dir():
+        raise refuse(f"no folder {name}; give a folder with config.json and safetensors, or a .gguf file")
+    ggufs = sorted(path.glob("*.gguf"))
+    if not (path / "config.json").is_file():
+        if len(ggufs) == 1:
+            return Source(str(path), {"gguf_file": ggufs[0].name})
+        raise refuse(f"{name} has no config.json; looked for config.json with *.safetensors, or one *.gguf")
+    if not list(path.glob("*.safetensors")):
+        pickles = [*path.glob("*.bin"), *path.glob("*.pt"), *path.glob("*.pth")]
+        found = f" ({pickles[0].name} is a pickle, which can run code)" if pickles else ""
+        raise refuse(f"{name} has no *.safetensors{found}; only safetensors and gguf are loaded")
+    return Source(str(path), {})
+
+
+def _hub(name: str, revision: str) -> Source:
+    from huggingface_hub import constants, snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    options = {"revision": revision or None}
+    wanted = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
+    try:
+        return Source(snapshot_download(name, local_files_only=True, allow_patterns=wanted, **options), {})
+    except (LocalEntryNotFoundError, FileNotFoundError):
+        pass
+    except ValueError as error:
+        raise refuse(f"{name!r} is no Hugging Face id: {str(error).splitlines()[0]}") from None
+    offline = constants.HF_HUB_OFFLINE or not _reachable(constants.ENDPOINT)
+    if offline:
+        raise refuse(
+            f"{name} is not in the local Hugging Face cache and {constants.ENDPOINT} cannot be reached from here; "
+            "check the spelling, connect once, or give a local folder"
+        )
+    try:
+        return Source(snapshot_download(name, allow_patterns=wanted, **options), {})
+    except HfHubHTTPError as error:
+        raise refuse(f"{name} could not be fetched from {constants.ENDPOINT}: {str(error).splitlines()[0]}") from None
+
+
+def _reachable(endpoint: str, seconds: float = 3.0) -> bool:
+    host = endpoint.split("://")[-1].split("/")[0]
+    try:
+        socket.create_connection((host.split(":")[0], 443), timeout=seconds).close()
+    except OSError:
+        return False
+    return True
+
+
+@functools.lru_cache(maxsize=8)
+def load_tokenizer(model: ModelSpec):
+    """The model's own fast tokenizer."""
+    from transformers import AutoTokenizer
+
+    where, options = locate(model)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False, **options)
+    except Exception as error:
+        raise refuse(f"the tokenizer of {model.id} does not load: {_first_line(error)}") from None
+    if not tokenizer.is_fast:
+        raise refuse(f"{model.id} has no fast tokenizer, which is needed to place tokens in the text")
+    return tokenizer
+
+
+def load_config(model: ModelSpec):
+    from transformers import AutoConfig
+
+    where, options = locate(model)
+    try:
+        config = AutoConfig.from_pretrained(where, trust_remote_code=False, **options)
+    except Exception as error:
+        raise refuse(f"config.json of {model.id} does not load: {_first_line(error)}") from None
+    return config.get_text_config(decoder=True)
+
+
+@functools.lru_cache(maxsize=8)
+def facts(model: ModelSpec) -> Facts:
+    """Sizes read from the config alone; refuses what cannot be a hooked RoPE decoder at all."""
+    config = load_config(model)
+    for name in ("num_hidden_layers", "num_attention_heads", "hidden_size", "vocab_size"):
+        if not getattr(config, name, None):
+            raise refuse(f"{model.id} ({config.model_type}) gives no {name}: not a decoder of a known kind")
+    return facts_of(config, model.dtype)
+
+
+def facts_of(config: Any, dtype: str = "float32") -> Facts:
+    q_heads, hidden = config.num_attention_heads, config.hidden_size
+    kv_heads = getattr(config, "num_key_value_heads", None) or q_heads
+    head_dim = getattr(config, "head_dim", None) or hidden // q_heads
+    width = getattr(config, "intermediate_size", None) or 4 * hidden
+    layer = hidden * head_dim * (2 * q_heads + 2 * kv_heads) + 3 * hidden * width
+    embeddings = config.vocab_size * hidden * (1 if getattr(config, "tie_word_embeddings", False) else 2)
+    return Facts(
+        n_layers=config.num_hidden_layers,
+        full_layers=full_layers(config),
+        q_heads=q_heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        hidden=hidden,
+        parameters=config.num_hidden_layers * layer + embeddings,
+        vocab=config.vocab_size,
+        positions=getattr(config, "max_position_embeddings", None) or 2**31,
+        bytes_per_weight={"float64": 8, "float32": 4}.get(dtype, 2),
+        architecture=config.model_type,
+    )
+
+
+def full_layers(config: Any) -> tuple[int, ...]:
+    """Layers whose attention has no sliding window, from `layer_types`, not from attributes of modules."""
+    kinds = getattr(config, "layer_types", None)
+    if kinds:
+        return tuple(i for i, kind in enumerate(kinds) if kind == "full_attention")
+    windowed = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
+    return () if windowed else tuple(range(config.num_hidden_layers))
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model that passed the self-check, ready to be read with a memory."""
+
+    spec: ModelSpec
+    model: Any
+    tokenizer: Any
+    facts: Facts
+    check: dict[str, float]
+
+    def provenance(self) -> dict[str, Any]:
+        return {
+            "model": self.spec.id,
+            "revision": self.spec.revision or getattr(self.model.config, "_commit_hash", None) or "local",
+            "weights": weight_hash(self.model),
+            "tokenizer": tokenizer_hash(self.tokenizer),
+            "dtype": self.spec.dtype,
+            "device": str(self.model.device),
+            "self_check": self.check,
+        }
+
+
+def load_model(model: ModelSpec) -> Loaded:
+    """Weights on their device with our attention registered, self-checked; else SpecError."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from engine.memory import attention
+    from engine.models.check import self_check
+
+    known, tokenizer = facts(model), load_tokenizer(model)
+    device = _device(model.device)
+    where, options = locate(model)
+    attention.register()
+    try:
+        net = AutoModelForCausalLM.from_pretrained(
+            where,
+            dtype=getattr(torch, model.dtype),
+            attn_implementation="sdpa",
+            trust_remote_code=False,
+            **({} if options else {"use_safetensors": True}),
+            **options,
+        )
+    except Exception as error:
+        raise refuse(f"{model.id} does not load: {_first_line(error)}") from None
+    net = net.eval().requires_grad_(False).to(device)
+    check = self_check(net, model.id)
+    return Loaded(model, net, tokenizer, replace(known, parameters=net.num_parameters()), check)
+
+
+def _device(name: str) -> str:
+    import torch
+
+    kind = name.split(":")[0]
+    ready = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not ready[kind]:
+        here = ", ".join(k for k, ok in ready.items() if ok)
+        raise SpecError(FieldError("model.device", f"{name} is not available here; available: {here}"))
+    if kind == "cuda" and ":" in name and int(name.split(":")[1]) >= torch.cuda.device_count():
+        raise SpecError(FieldError("model.device", f"{name} does not exist; {torch.cuda.device_count()} GPUs are here"))
+    return name
+
+
+def weight_hash(model: Any) -> str:
+    """Hash of names, shapes and a strided sample of every tensor: tells two checkpoints apart in milliseconds."""
+    digest = hashlib.blake2b(digest_size=8)
+    for name, tensor in sorted(model.state_dict().items()):
+        flat = tensor.detach().flatten()
+        sample = flat[:: max(1, flat.numel() // 4096)].float().cpu().numpy()
+        digest.update(f"{name}{tuple(tensor.shape)}".encode() + sample.tobytes())
+    return digest.hexdigest()
+
+
+def tokenizer_hash(tokenizer: Any) -> str:
+    text = tokenizer.backend_tokenizer.to_str() + str(tokenizer.chat_template)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

@@ -1,0 +1,1 @@
+"""Runs: phase copies through a model with a memory, batch by batch."""

@@ -24,7 +24,7 @@ def cautions(
         *_weak(spec),
         *_template(spec, samples[0]),
         *_locked(spec, samples),
-        *_unbalanced(samples, design),
+        *(_unbalanced(samples, design) if spec.settings.protocol != "pair" else ()),
     ]
 
 
@@ -114,7 +114,7 @@ def _template(spec: Any, sample: LogicalSample) -> list[str]:
 def _locked(spec: Any, samples: list[LogicalSample]) -> list[str]:
     """Without padding the targets of all samples would stand at few phases (SCIENCE §2)."""
     stride = spec.stride
-    if not stride or stride == 1 or len(samples) < 4:
+    if not stride or stride == 1 or len(samples) < 4 or spec.settings.protocol == "pair":
         return []
     phases = Counter(sample.target[0] % stride for sample in samples)
     if len(phases) > 1 and len(phases) * 2 > stride:

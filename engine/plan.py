@@ -16,6 +16,8 @@ from engine.estimate import check_caps, check_characters, estimate, refuse
 from engine.registry import FieldError, SpecError
 from engine.tasks.text import piece
 
+PREVIEWED = 4096  # copies that are made for a plan
+
 
 def build(spec: Any, tokenizer: Any, facts: Any) -> list[Copy]:
     """All copies of all samples, ordered by (sample, shift).
@@ -28,20 +30,29 @@ def build(spec: Any, tokenizer: Any, facts: Any) -> list[Copy]:
 
 
 def _build(
-    spec: Any, tokenizer: Any, facts: Any, speed: float | None = None
+    spec: Any, tokenizer: Any, facts: Any, speed: float | None = None, most: int | None = None
 ) -> tuple[list[LogicalSample], list[Copy]]:
+    """Samples and their copies, `most` samples at most."""
     task, asked = spec.task, spec.settings
     problems = spec.memory.check_model(facts.n_layers, facts.full_layers)
     if problems:
         raise SpecError(*(FieldError(f"memory.{e.field}", e.message) for e in problems))
     if hasattr(task, "characters"):
         check_characters(task.characters(), spec, facts, "task.text")
-    first = phase_copies(task.samples(tokenizer, 1, asked.seed)[0], asked.protocol, asked.modulus)
+    sample = task.samples(tokenizer, 1, asked.seed)[0]
+    after = getattr(spec.memory, "when", "streamed") == "after_context"
+    if after and sample.context_end >= len(sample.tokens):
+        raise refuse(
+            "task.text",
+            "after_context compresses what stands before the question: mark it with {{question}}",
+        )
+    first = phase_copies(sample, asked.protocol, asked.modulus)
     _check_positions(spec, facts, first)
     count = len(first) * asked.samples
     cost = estimate(spec, facts, count, max(map(_scored, first)), speed)
     check_caps(spec, cost, count)
-    samples = task.samples(tokenizer, asked.samples, asked.seed)
+    wanted = asked.samples if most is None else min(asked.samples, most)
+    samples = task.samples(tokenizer, wanted, asked.seed)
     copies = []
     for sample in samples:
         made = phase_copies(sample, asked.protocol, asked.modulus)
@@ -69,18 +80,22 @@ def _check_positions(spec: Any, facts: Any, copies: list[Copy]) -> None:
 def plan(spec: Any, tokenizer: Any, facts: Any, speed: float | None = None) -> dict:
     """What will run, as JSON: token strip, design table, estimate, warnings.
 
-    `speed`: tokens per second measured on this machine, if known.  Token texts are raw.
+    `speed`: tokens per second measured on this machine, if known.  Token texts are raw.  Of a large
+    run the first PREVIEWED copies stand for all: their lengths, their design table.
     """
-    samples, copies = _build(spec, tokenizer, facts, speed)
+    most = max(PREVIEWED // spec.settings.modulus, 1)
+    samples, copies = _build(spec, tokenizer, facts, speed, most)
+    count = len(copies) * spec.settings.samples // len(samples)
     lengths = [len(copy.tokens) for copy in copies]
+    scored = float(np.mean([*map(_scored, copies)]))
     sample, table = samples[0], design(copies)
-    cost = estimate(spec, facts, len(copies), round(np.mean([*map(_scored, copies)])), speed)
+    cost = estimate(spec, facts, count, round(scored), speed)
     result = {
         "key": spec.key,
         "spec": spec.to_dict(),
         "phrase": spec.memory.phrase(),
-        "copies": len(copies),
-        "tokens": sum(map(_scored, copies)),
+        "copies": count,
+        "tokens": round(count * scored),
         "length": [min(lengths), max(lengths)],
         "answer": {"text": sample.answer_text, "tokens": _named(tokenizer, sample.answer)},
         "rivals": [

@@ -20,6 +20,8 @@ CANDIDATES = (
 COUNTS = (1, 2, 3, 33)
 DEEP = 1025  # merges of long runs exist ("=" x 64 is one token in many vocabularies)
 
+LONGEST = 128  # characters of a filler
+
 Retokenise = Callable[[str], list[int]]
 Spots = Sequence[tuple[int, int]]  # (character offset, token index) of each slot
 
@@ -59,6 +61,9 @@ def verify_filler(
     """The filler's id, or SpecError at task.filler with three fillers that do work here."""
     if not spots:
         return retokenise(filler or " ")[-1]
+    if len(filler) > LONGEST:
+        told = f"has {len(filler):,} characters; one token is never longer than {LONGEST}"
+        raise SpecError(FieldError("task.filler", told))
     token = filler_token(retokenise, text, ids, spots, filler, deep) if filler else None
     if token is not None:
         return token

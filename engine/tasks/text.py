@@ -193,7 +193,7 @@ def build_sample(
     def retokenise(text: str) -> list[int]:
         return encode(tokenizer, text, whole.chat).ids
 
-    spots = [(at, place.at) for (_, at), place in zip(slots, places, strict=True)]
+    spots = sorted({(at, place.at) for (_, at), place in zip(slots, places, strict=True)})
     if filler or not spots:
         token = verify_filler(retokenise, whole.text, encoded.ids, spots, filler, deep=index == 0)
     else:
@@ -242,9 +242,7 @@ def _place(tokenizer: Any, whole: Rendered, encoded: Encoded, name: str, offset:
         return at
     inside = encoded.holding(offset)
     shown, where = piece(tokenizer, encoded.ids[inside]), _around(whole, encoded, inside)
-    raise refusal(
-        "task.text", f"the {name} slot falls inside the token {shown!r}; move it to {where}"
-    )
+    raise refusal("task.text", f"the {name} slot falls inside the token {shown!r}; put it {where}")
 
 
 def _target(tokenizer: Any, whole: Rendered, encoded: Encoded, marked: Marked) -> tuple[int, int]:
@@ -263,14 +261,14 @@ def _target(tokenizer: Any, whole: Rendered, encoded: Encoded, marked: Marked) -
     if encoded.boundary(encoded.starts[first]) != first or outside.strip():
         shown, where = piece(tokenizer, encoded.ids[first]), _around(whole, encoded, first)
         raise refusal(
-            "task.text", f"the target begins inside the token {shown!r}; begin it at {where}"
+            "task.text", f"the target begins inside the token {shown!r}; begin it {where}"
         )
     if last is None:
         inside = encoded.holding(end - 1)
         if whole.text[end : encoded.ends[inside]].strip():
             shown, where = piece(tokenizer, encoded.ids[inside]), _around(whole, encoded, inside)
             raise refusal(
-                "task.text", f"the target ends inside the token {shown!r}; end it at {where}"
+                "task.text", f"the target ends inside the token {shown!r}; end it {where}"
             )
         last = inside + 1
     return first, last
@@ -280,7 +278,9 @@ def _around(whole: Rendered, encoded: Encoded, token: int) -> str:
     """The two nearest places between tokens, as the words on either side."""
     before = whole.text[max(encoded.starts[token] - 12, 0) : encoded.starts[token]]
     after = whole.text[encoded.ends[token] : encoded.ends[token] + 12]
-    return f"right behind {before!r} or right before {after!r}"
+    lower = f"right behind {before!r}" if before else "at the very start"
+    upper = f"right before {after!r}" if after else "at the very end"
+    return f"{lower} or {upper}"
 
 
 def answer_tokens(

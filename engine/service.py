@@ -7,11 +7,11 @@ model (the worker does) and draws nothing.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import logging
 import secrets
 import threading
+from collections import OrderedDict
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,11 +24,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from engine.guard import Guard
-from engine.presets import presets
 from engine.jobs import MapWanted
+from engine.presets import presets
 from engine.queue import Queue
 from engine.registry import MEMORIES, TASKS, FieldError, SpecError
 from engine.results import ACTIVE, Results, check_spec, clean
+from engine.specs import SweepSpec
 from engine.store import Run, Store
 from engine.store.bundles import export_run, import_run
 from engine.store.maps import cells
@@ -50,7 +51,7 @@ class Engine:
         options = {} if grace is None else {"grace": grace}
         self.queue = Queue(self.store, self.results, home / "worker.log", **options)
         self.ready = threading.Event()  # the presets' stored results are in
-        self._plan = functools.lru_cache(PLANS_KEPT)(self._make_plan)
+        self._plans: OrderedDict[tuple, dict] = OrderedDict()
 
     def start(self) -> None:
         self.queue.start()
@@ -64,6 +65,7 @@ class Engine:
     def _prepare(self) -> None:
         """Bring in the presets' stored results; a damaged one must not keep the others out."""
         try:
+            warm()
             for preset in presets().values():
                 if preset.bundle:
                     try:
@@ -80,16 +82,31 @@ class Engine:
         finally:
             self.ready.set()
 
-    def plan(self, spec: Any) -> dict:
-        return self._plan(spec.key, spec, self.store.speed(spec.to_dict()["model"]))
+    def plan(self, spec: SweepSpec) -> dict:
+        """What will run; the page asks for it at every change and again at Run."""
+        place = (spec.key, self.store.speed(spec.to_dict()["model"]))
+        made = self._plans.get(place) or make_plan(spec, place[1])
+        self._plans[place] = made
+        while len(self._plans) > PLANS_KEPT:
+            self._plans.popitem(last=False)
+        return made
 
-    def _make_plan(self, key: str, spec: Any, speed: float | None) -> dict:
-        from engine.models.loader import facts, load_tokenizer
-        from engine.plan import plan
 
-        if spec.control and spec.control.model != spec.model:
-            facts(spec.control.model)  # refused now rather than when the worker meets it
-        return plan(spec, load_tokenizer(spec.model), facts(spec.model), speed)
+def warm() -> None:
+    """Load what the first preview needs, seconds of imports, before somebody waits for it."""
+    import engine.memory
+    import engine.plan
+    import engine.tasks  # noqa: F401
+
+
+def make_plan(spec: SweepSpec, speed: float | None) -> dict:
+    """Reads the tokenizer and the config, no weights; SpecError where something is refused."""
+    from engine.models.loader import facts, load_tokenizer
+    from engine.plan import plan
+
+    if spec.control and spec.control.model != spec.model:
+        facts(spec.control.model)  # refused now rather than when the worker meets it
+    return plan(spec, load_tokenizer(spec.model), facts(spec.model), speed)
 
 
 def make_app(engine: Engine, token: str) -> FastAPI:

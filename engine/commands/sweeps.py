@@ -76,16 +76,16 @@ def run(
 def make_spec(
     source: str, sets: list[str], model: str, memory: str, task: str, prompts: Path | None
 ) -> dict:
-    """The file or preset, then what stands on the command line, then every --set in order."""
+    """The file or preset, then the options, then every --set in order."""
     from engine.client import expand
 
-    spec = expand(source) if source else {}
+    spec, typed = expand(source) if source else {}, {}
     if model:
         spec["model"] = {**_table(spec.get("model")), "id": model}
     if memory:
-        spec["memory"] = words.choice(memory, "memory")
+        spec["memory"] = words.choice(memory, "memory", typed)
     if task:
-        spec["task"] = words.choice(task, "task")
+        spec["task"] = words.choice(task, "task", typed)
     if prompts:
         found = words.prompts(prompts)
         given = _table(spec.get("task"))
@@ -93,7 +93,9 @@ def make_spec(
         spec["task"] = {**own, "kind": "custom", "prompts": found}
         spec["samples"] = len(found)
     for assignment in sets:
-        words.put(spec, assignment)
+        words.put(spec, assignment, typed)
+    if typed:
+        words.as_text(spec, typed)
     return spec
 
 

@@ -20,7 +20,29 @@ def value(text: str) -> Any:
         return text.strip()
 
 
-def choice(text: str, field: str) -> dict:
+def as_text(spec: dict, typed: dict[str, str]) -> None:
+    """Give text options back as text: `layers=8` and `answer=482915` look like numbers.
+
+    `typed`: dotted key → how its value was typed on the command line.
+    """
+    import engine.memory
+    import engine.tasks  # noqa: F401  (fill the registries)
+    from engine.registry import MEMORIES, TASKS
+    from engine.specs import ModelSpec
+
+    for path, text in typed.items():
+        part, _, name = path.partition(".")
+        table = spec.get(part)
+        if not isinstance(table, dict) or name not in table:
+            continue
+        kinds = {"memory": MEMORIES, "task": TASKS}.get(part, {})
+        cls = ModelSpec if part == "model" else kinds.get(table.get("kind"))
+        field = getattr(cls, "__dataclass_fields__", {}).get(name)
+        if field and isinstance(field.default, str) and not isinstance(table[name], str):
+            table[name] = text.strip()
+
+
+def choice(text: str, field: str, typed: dict[str, str]) -> dict:
     """`pooled:window=8,stride=4,layers=all but 8,18` → {"kind": "pooled", "window": 8, …}."""
     kind, _, rest = text.partition(":")
     found, name = {"kind": kind.strip()}, None
@@ -34,6 +56,7 @@ def choice(text: str, field: str) -> dict:
         elif part.strip():
             message = f"{part.strip()!r} is no option; write {kind}:option=value,option=value"
             raise SpecError(FieldError(field, message))
+    typed |= {f"{field}.{n}": v for n, v in found.items() if n != "kind"}
     return {n: v if n == "kind" else value(v) for n, v in found.items()}
 
 
@@ -56,7 +79,7 @@ def _split(text: str) -> list[str]:
     return parts if text else []
 
 
-def put(spec: dict, assignment: str) -> None:
+def put(spec: dict, assignment: str, typed: dict[str, str]) -> None:
     """`memory.stride=8`: set one dotted key in place."""
     path, equals, text = assignment.partition("=")
     names = [name.strip() for name in path.split(".")]
@@ -72,6 +95,7 @@ def put(spec: dict, assignment: str) -> None:
         place[name] = dict(inner)
         place = place[name]
     place[names[-1]] = value(text)
+    typed[".".join(names)] = text
 
 
 def prompts(path: Path) -> list[dict]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import state
+from app import examples, state
 from app.style import text
 from app.words import prose, sentence
 
@@ -101,15 +101,16 @@ def read(schema: dict, base: dict) -> dict:
     spec["model"] = model
     for section, kind in kinds.items():
         same = kind == base[section]["kind"]
-        spec[section] = dict(base[section]) if same else {"kind": kind}
+        spec[section] = dict(base[section]) if same else fresh(section, kind)
     for section, fields in sections(schema, spec).items():
         origin = part(base, section)
         same = section in ("model", "settings") or origin.get("kind") == spec[section]["kind"]
         values = spec if section == "settings" else spec[section]
+        origin = origin if same else dict(values)
         for field in fields:
             if field["name"] in ELSEWHERE.get(section, ()):
                 continue
-            before = origin.get(field["name"], field["default"]) if same else field["default"]
+            before = origin.get(field["name"], field["default"])
             place = widget_key(section, kinds.get(section, ""), field["name"])
             values[field["name"]] = parse(section, field, state.value(place, None), before)
         for field in fields:
@@ -121,9 +122,45 @@ def read(schema: dict, base: dict) -> dict:
             )
             values[field["name"]] = kept
     if spec["task"]["kind"] != base["task"]["kind"]:
-        allowed = schema["tasks"][spec["task"]["kind"]].get("protocols") or []
-        if spec.get("protocol") not in allowed:
+        kind = spec["task"]["kind"]
+        if spec.get("protocol") not in protocols(schema, kind):
             spec["protocol"] = AUTO["protocol"]
+        if kind in examples.SAMPLES and spec.get("samples") == base.get("samples"):
+            spec["samples"] = examples.SAMPLES[kind]
+    return spec
+
+
+def fresh(section: str, kind: str) -> dict:
+    """A memory or task as it is first shown: the service's defaults, or an example to edit."""
+    return {"kind": kind} | (examples.TASKS.get(kind, {}) if section == "task" else {})
+
+
+def protocols(schema: dict, kind: str) -> list[str]:
+    """Paddings to choose from.  A prompt of the user's own allows what its marks allow."""
+    about = schema["tasks"].get(kind) or {}
+    if not written(about.get("fields") or []):
+        return list(about.get("protocols") or [])
+    field = next(f for f in schema["settings"] if f["name"] == "protocol")
+    fixed = [
+        p for t in schema["tasks"].values() for p in t["protocols"] if len(t["protocols"]) == 1
+    ]
+    only = {p for p in fixed if p not in about.get("protocols", ())}
+    return [c for c in field["choices"] if c and c not in only]
+
+
+def default(schema: dict, kind: str) -> dict:
+    """A whole spec for a fresh form."""
+    spec = {f["name"]: f["default"] for f in schema["settings"]}
+    spec["model"] = {f["name"]: f["default"] for f in schema["model"]}
+    first = schema["presets"][0]["spec"] if schema["presets"] else {}
+    memory = first.get("memory") or {"kind": next(iter(schema["memories"]))}
+    spec["memory"] = dict(memory)
+    if first.get("model"):
+        spec["model"] |= first["model"]
+    values = {f["name"]: f["default"] for f in schema["tasks"][kind]["fields"]}
+    spec["task"] = {"kind": kind} | values | fresh("task", kind)
+    if kind in examples.SAMPLES:
+        spec["samples"] = examples.SAMPLES[kind]
     return spec
 
 
@@ -234,7 +271,7 @@ def _task(schema: dict, draft: dict, told: Errors, titles: dict[str, str]) -> No
     _tell(told.at("task.kind"))
     about = told.at("task")
     _tell([] if written(fields["task"]) else about)  # the editor tells its own
-    allowed = schema["tasks"][draft["task"]["kind"]].get("protocols") or []
+    allowed = protocols(schema, draft["task"]["kind"])
     settings = [
         {**f, "choices": allowed} if f["name"] == "protocol" and allowed else f
         for f in fields["settings"]

@@ -11,6 +11,8 @@ import math
 import numpy as np
 import pandas as pd
 
+from app.words import visible
+
 PLACES = ("pad", "filler-pad")
 
 
@@ -198,7 +200,7 @@ def top_tokens(rows: pd.DataFrame, stride: int | None, names: dict[int, str]) ->
                 total[int(token)] = total.get(int(token), 0.0) + math.exp(float(log))
         best = sorted(total.items(), key=lambda item: -item[1])[:10]
         for place, (token, mass) in enumerate(best, start=1):
-            name = names.get(token, f"id {token}")
+            name = visible(names[token]) if token in names else f"id {token}"
             out.append((int(phase), place, name, token, mass / len(members), len(members)))
     return pd.DataFrame(out, columns=columns)
 

@@ -3,6 +3,7 @@
 Run by `streamlit run app/main.py`.  A client of the service like any other.
 """
 
+import logging
 import sys
 from pathlib import Path
 
@@ -12,8 +13,9 @@ ROOT = Path(__file__).resolve().parent
 if str(ROOT.parent) not in sys.path:  # Streamlit puts this folder on the path, not its parent
     sys.path.insert(0, str(ROOT.parent))
 
-from app import services, style  # noqa: E402
+from app import services, state, style  # noqa: E402
 
+log = logging.getLogger("phasescope")
 LOST = "The engine service is not running"
 HOW = "This page is a client of it. Start it with `make run` or `phasescope serve`, then press Try again."
 
@@ -27,18 +29,17 @@ def main() -> None:
     )
     style.apply()
     st.logo(str(style.logo()), size="large")
-    chosen = st.navigation(
-        [
-            st.Page(ROOT / "app_pages" / "start.py", title="Start", default=True),
-            st.Page(ROOT / "app_pages" / "explore.py", title="Explore", url_path="explore"),
-        ],
-        position="top",
-    )
+    chosen = st.navigation([state.start(), state.explore()], position="top")
     try:
         chosen.run()
     except services.Unavailable:
         style.text("finding", LOST, tag="div")
         st.markdown(HOW)
+        st.button("Try again", type="primary")
+    except Exception as error:  # a reader gets a sentence, the log the whole of it
+        log.exception("page failed")
+        style.text("finding", "This page could not be drawn", tag="div")
+        style.text("doubt", f"{services.reason(error)} The dashboard's log has the details.")
         st.button("Try again", type="primary")
 
 

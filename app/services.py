@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ import pandas as pd
 import streamlit as st
 
 from engine import client as engine_client
-from engine.client import NotFound, Refused, Unavailable
+from engine.client import NotFound, Refused, ServiceFailed, Unavailable
 
 ACTIVE = ("queued", "running")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -201,6 +202,27 @@ def attention_or_reason(key: str, asked: dict) -> tuple[AttentionMap | None, str
         return None, " ".join(_pair(e)[1] for e in refused.errors)
     except NotFound:
         return None, "This run has no such copy, layer or head."
+
+
+def reason(error: Exception) -> str:
+    """One sentence about an error that a page did not foresee."""
+    if isinstance(error, ServiceFailed | Refused | NotFound):
+        told = str(error).strip().rstrip(".")
+        return (told[:1].upper() + told[1:] + ".") if told else "The service gave no reason."
+    return f"An unforeseen error ({type(error).__name__})."
+
+
+@st.cache_data(ttl=3600, show_spinner=False)
+def news(most: int = 4) -> list[tuple[str, str]]:
+    """(version, change) of the newest entries of the changelog; empty where there is none."""
+    file = Path(__file__).parent.parent / "CHANGELOG.md"
+    version, out = "", []
+    for line in file.read_text("utf-8").splitlines() if file.is_file() else ():
+        if line.startswith("## "):
+            version = line[3:].strip().split()[0].strip("[]")
+        elif line.startswith("- ") and version:
+            out.append(("new" if version.lower() == "unreleased" else version, line[2:].strip()))
+    return out[:most]
 
 
 def browser() -> str | None:

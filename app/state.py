@@ -1,6 +1,6 @@
 """The only reader and writer of the address: every state of a page is a plain link.
 
-`?key=K` names a spec or a run; the other parameters are those of bound widgets (see `NAMES`) and
+`?key=K` names a spec or a run; the other parameters are those of bound widgets  and
 carry what is looked at.  Between reruns the session keeps a draft that is not yet a valid spec.
 Knows Streamlit's session and address.  Knows nothing about the engine or how a page looks.
 """
@@ -9,14 +9,25 @@ from __future__ import annotations
 
 import copy
 import re
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
 KEY = re.compile(r"[0-9a-f]{8,64}")
-NAMES = ("tab", "x", "a", "b", "sample", "layer", "head", "at", "q", "k", "cq", "ck", "full")
+# Widgets bound to the address by Streamlit: tab, x, a, b, sample, layer, head, at, q, k, full.
+CELL = ("cq", "ck")  # the chosen cell, as two indices
 FORM = "f:"  # prefix of every form widget's key
-EXPLORE, START = "app_pages/explore.py", "app_pages/start.py"
+PAGES = Path(__file__).with_name("app_pages")
+
+
+def start() -> Any:
+    """The gallery.  The default page has no path of its own, so no link to it holds a state."""
+    return st.Page(PAGES / "start.py", title="Start", default=True)
+
+
+def explore() -> Any:
+    return st.Page(PAGES / "explore.py", title="Explore", url_path="explore")
 
 
 def key() -> str | None:
@@ -24,7 +35,7 @@ def key() -> str | None:
     given = st.query_params.get("key")
     if given is not None:
         return given
-    return None if wanted_task() else st.session_state.get("key")
+    return None if wanted_task() else st.session_state.get("key") or None
 
 
 def well_formed(text: str) -> bool:
@@ -43,6 +54,10 @@ def go(new: str, spec: dict) -> None:
         st.query_params["key"] = new
     if "new" in st.query_params:
         del st.query_params["new"]
+    for name in CELL:
+        if name in st.query_params:
+            del st.query_params[name]
+        st.session_state.pop(name, None)
     load(new, spec)
 
 
@@ -91,6 +106,27 @@ def value(widget: str, default: Any) -> Any:
 
 def put(widget: str, value: Any) -> None:
     st.session_state[widget] = value
+
+
+def cell(limits: tuple[int, int]) -> None:
+    """Seed the two lists of the chosen cell from the address; what does not fit is dropped."""
+    for name, limit in zip(CELL, limits, strict=True):
+        given = st.query_params.get(name, "")
+        if name not in st.session_state and given.isascii() and given.isdigit():
+            st.session_state[name] = int(given)
+        if not isinstance(st.session_state.get(name), int) or st.session_state[name] >= limit:
+            st.session_state[name] = None
+
+
+def keep_cell() -> None:
+    """Write the chosen cell into the address."""
+    for name in CELL:
+        value = st.session_state.get(name)
+        if value is None:
+            if name in st.query_params:
+                del st.query_params[name]
+        elif st.query_params.get(name) != str(value):
+            st.query_params[name] = str(value)
 
 
 def within(widget: str, options: list) -> None:

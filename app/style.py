@@ -36,7 +36,11 @@ def _watch(drawn: str) -> None:
 
 def text(kind: str, content: str, *, tag: str = "p") -> None:
     """One paragraph of a class of the style sheet; the content is shown literally."""
-    st.html(f'<{tag} class="ps-{kind} ps-text">{escape(content)}</{tag}>')
+    st.html(html_of(kind, content, tag=tag))
+
+
+def html_of(kind: str, content: str, *, tag: str = "p") -> str:
+    return f'<{tag} class="ps-{kind} ps-text">{escape(content)}</{tag}>'
 
 
 def rule() -> None:

@@ -70,7 +70,7 @@ def seconds(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return "unknown"
     if value < 90:
-        return f"{max(1, round(value))} s"
+        return f"{max(1, round(value))}\u00a0s"
     return (
         f"{round(value / 60)} min"
         if value < 5400
@@ -83,8 +83,8 @@ def size(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return "unknown"
     if value < 1e9:
-        return f"{max(1, round(value / 1e6))} MB"
-    return f"{value / 1e9:.1f} GB".replace(".0 GB", " GB")
+        return f"{max(1, round(value / 1e6))}\u00a0MB"
+    return f"{value / 1e9:.1f}\u00a0GB".replace(".0", "")
 
 
 def count(value: int, noun: str, plural: str = "") -> str:

@@ -118,7 +118,7 @@ def nothing_here(given: str) -> None:
     )
     st.space("small")
     left, right, _ = st.columns([1, 1, 3])
-    left.page_link(state.START, label="Back to the gallery", icon=":material/arrow_back:")
+    left.page_link(state.start(), label="Back to the gallery", icon=":material/arrow_back:")
 
     def afresh() -> None:
         state.forget()

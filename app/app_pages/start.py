@@ -7,9 +7,9 @@ import streamlit as st
 from app import services, state
 from app.figures.theme import look_of
 from app.figures.thumbnails import sparkline
-from app.style import text
+from app.style import html_of, text
 from app.tokens import strip
-from app.words import ago, number, seconds
+from app.words import ago, count, number, prose, seconds
 
 SENTENCE = "A compressed cache remembers some positions better than others"
 LEAD = "Phasescope moves one answer through the window grid, token by token, and shows at which phase a model loses it."
@@ -20,15 +20,21 @@ def page() -> None:
     schema = services.schema()
     presets = schema["presets"]
     stored = [p for p in presets if p.get("stored") and p.get("curve")]
-    st.html(f'<div class="ps-finding" style="max-width:30rem">{escape(SENTENCE)}</div>')
-    text("doubt", LEAD)
+    st.html(
+        f'<div class="ps-finding" style="max-width:30rem">{escape(SENTENCE)}</div>'
+        + html_of("doubt", LEAD)
+    )
     st.space("medium")
     cards(schema, stored)
     st.space("medium")
     text("section", "Gallery", tag="h2")
     gallery(stored)
     st.space("medium")
-    recent([r for r in services.runs() if not r.get("preset")])
+    left, right = st.columns(2, gap="large")
+    with left, st.container(key="recent", gap="small"):
+        recent([r for r in services.runs() if not r.get("preset")])
+    with right:
+        news(services.news())
 
 
 def stride_of(preset: dict) -> int | None:
@@ -54,10 +60,11 @@ def cards(schema: dict, stored: list[dict]) -> None:
                 ),
                 "curve",
             )
-        card(picture, "See a weak phase", "A stored run. Opens at once, needs no model.")
+        size = f" of {count(len(weak['curve']), 'shift')}" if weak else ""
+        card(picture, "See a weak phase", f"A stored run{size}. Opens at once, needs no model.")
         if weak:
             st.page_link(
-                state.EXPLORE,
+                state.explore(),
                 label="Open the positive control",
                 icon=":material/arrow_forward:",
                 icon_position="right",
@@ -72,7 +79,7 @@ def cards(schema: dict, stored: list[dict]) -> None:
             f"Mark the answer and a padding slot.{_takes(schema)}",
         )
         st.page_link(
-            state.EXPLORE,
+            state.explore(),
             label="Write a prompt",
             icon=":material/arrow_forward:",
             icon_position="right",
@@ -99,7 +106,7 @@ def cards(schema: dict, stored: list[dict]) -> None:
         )
         if other:
             st.page_link(
-                state.EXPLORE,
+                state.explore(),
                 label=f"Open {other['title']}",
                 icon=":material/arrow_forward:",
                 icon_position="right",
@@ -146,7 +153,7 @@ def gallery(stored: list[dict]) -> None:
                 )
                 st.html(f'<div class="ps-gallery">{image(picture, preset["title"])}</div>')
                 st.page_link(
-                    state.EXPLORE, label=preset["title"], query_params={"key": preset["key"]}
+                    state.explore(), label=preset["title"], query_params={"key": preset["key"]}
                 )
                 words = preset.get("finding") or preset.get("caption") or ""
                 st.html(f'<div class="ps-gallery"><p>{escape(words)}</p></div>')
@@ -158,16 +165,23 @@ def recent(rows: list[dict]) -> None:
         text("note", "None yet. Open a preset, change its stride, and press Run.")
         return
     for row in rows[:RECENT]:
-        when, words = st.columns([1, 11], vertical_alignment="center")
+        when, words = st.columns([1, 8], vertical_alignment="center", gap="xsmall")
         when.html(f'<span class="ps-note">{escape(ago(row.get("created")))}</span>')
         with words:
-            st.page_link(state.EXPLORE, label=line(row), query_params={"key": row["key"]})
+            st.page_link(state.explore(), label=line(row), query_params={"key": row["key"]})
+
+
+def news(entries: list[tuple[str, str]]) -> None:
+    """What changed lately, from the changelog."""
+    if not entries:
+        return
+    body = "".join(f"<span>{escape(v)}</span><span>{escape(words)}</span>" for v, words in entries)
+    text("section", "What is new", tag="h2")
+    st.html(f'<div class="ps-rows">{body}</div>')
 
 
 def line(row: dict) -> str:
     """`Banner, pooled W4 S4, one-hot 2: worst .301, period 4`, literal in Markdown."""
-    from app.words import prose
-
     told = f"{row.get('title') or row.get('task')}, {row.get('phrase')}"
     if row.get("status") == "done":
         told += f": worst {number(row.get('worst'))}, period {row.get('period') or 'none'}"

@@ -10,9 +10,10 @@ from typing import Any
 import streamlit as st
 
 from app import controls
+from app.explore.prompt import answer_line
 from app.explore.subject import Subject
 from app.style import text
-from app.words import count, number, seconds, size, visible
+from app.words import count, number, seconds, size
 
 SHOWN = {"seconds", "wall_time", "wall_seconds", "peak_memory", "peak_bytes"}
 
@@ -68,8 +69,7 @@ def details(subject: Subject) -> None:
         st.html(f'<dl class="ps-facts">{body}</dl>')
     with right:
         if plan.get("answer"):
-            parts = ", ".join(f"{visible(t['text'])} ({t['id']})" for t in plan["answer"]["tokens"])
-            text("note", f"Answer tokens: {parts}")
+            st.html(answer_line(plan))
         text("note", "The same run, from the command line:")
         st.code(f"phasescope run {subject.key}.toml", language=None)
         st.download_button(

@@ -34,7 +34,7 @@ def difference(subject: Subject) -> None:
         text("note", "No token rows are stored for these two phases of this prompt.")
         return
     look = look_of(state.theme())
-    widest = float(frame["difference"].abs().quantile(0.98)) or 1.0
+    widest = float(frame["difference"].abs().max()) or 1.0
     rows = [
         {
             "position": int(r.position),

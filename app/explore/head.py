@@ -12,7 +12,7 @@ import streamlit as st
 
 from app import copylink
 from app.explore.subject import Subject
-from app.style import text
+from app.style import html_of
 from app.words import NOTHING, between, count, number, p_value, seconds, sentence, size
 
 HELP = {
@@ -44,14 +44,16 @@ STATUS = {
 def head(subject: Subject) -> None:
     words, button = st.columns([6, 1], vertical_alignment="top")
     with words:
-        _context(subject)
-        text("finding", finding(subject), tag="div")
-        text("doubt", doubt(subject))
+        st.html(
+            _context(subject)
+            + html_of("finding", finding(subject), tag="div")
+            + html_of("doubt", doubt(subject))
+        )
     with button, st.container(horizontal=True, horizontal_alignment="right"):
         copylink.button()
 
 
-def _context(subject: Subject) -> None:
+def _context(subject: Subject) -> str:
     plan = subject.plan or {}
     names = {m["name"]: m.get("label") or m["name"] for m in subject.schema["models"]}
     model = subject.spec["model"]["id"]
@@ -63,10 +65,12 @@ def _context(subject: Subject) -> None:
     flags = []
     if (subject.run or {}).get("stale"):
         flags.append("from an older code version")
-    if subject.status == "incomplete":
-        flags.append("incomplete")
+    if subject.status in ("incomplete", "cancelled", "failed"):
+        told = (subject.run or {}).get("progress") or {}
+        part = f" after {told['done']} of {told['total']} copies" if told.get("total") else ""
+        flags.append(subject.status + part)
     line += "".join(f'<span class="ps-flag">{escape(f)}</span>' for f in flags)
-    st.html(f'<p class="ps-context ps-text">{line}</p>')
+    return f'<p class="ps-context ps-text">{line}</p>'
 
 
 def finding(subject: Subject) -> str:
@@ -125,7 +129,7 @@ def progress(subject: Subject) -> None:
         line = "Waiting for the worker to take it"
     elif left is not None:
         line += f", about {seconds(left)} left"
-    with st.container(key="progress", height=84, border=False):
+    with st.container(key="progress", height=72, border=False):
         st.progress(min(1.0, done / total), text=line)
 
 

@@ -14,7 +14,7 @@ from app import export, frames, services, state
 from app.explore.subject import Subject
 from app.explore.tables import needs_run, sample_choice
 from app.figures.attention import attention as attention_figure
-from app.figures.theme import look_of
+from app.figures.theme import look_of, plain
 from app.style import text
 from app.words import count, number, visible
 
@@ -164,15 +164,13 @@ def _chosen(queries: list[str], keys: list[str]) -> tuple[int, int] | None:
         state.put("ck", pending[1])
     left, right = st.columns(2)
     rows, columns = list(range(len(queries))), list(range(len(keys)))
-    state.within("cq", [None, *rows])
-    state.within("ck", [None, *columns])
+    state.cell((len(rows), len(columns)))
     with left:
         row = st.selectbox(
             "Query",
             rows,
             index=None,
             key="cq",
-            bind="query-params",
             format_func=lambda i: queries[i],
             placeholder="any",
         )
@@ -182,10 +180,10 @@ def _chosen(queries: list[str], keys: list[str]) -> tuple[int, int] | None:
             columns,
             index=None,
             key="ck",
-            bind="query-params",
             format_func=lambda i: keys[i],
             placeholder="any",
         )
+    state.keep_cell()
     return None if row is None or column is None else (row, column)
 
 
@@ -231,14 +229,13 @@ def key_name(label: dict, names: dict[int, str]) -> str:
 
 
 def _short(name: str) -> str:
-    from app.figures.theme import token_label
-
+    """A name for a tick: the token, or the window's positions."""
     head, _, tail = name.partition("“")
     word = tail.rstrip("”")
-    return (
-        token_label(word, 9)
-        if word and not head.startswith("window")
-        else token_label(head.strip(), 16)
+    if word and not head.startswith("window"):
+        return plain(word if len(word) <= 9 else word[:8] + "…")
+    return plain(
+        head.strip().removeprefix("window ").removeprefix("positions ").replace(" to ", "–")
     )
 
 

@@ -18,9 +18,9 @@ def prompt(subject: Subject) -> None:
     if plan:
         total = len(plan["strip"]["tokens"])
         whole = total <= LIMIT or bool(state.value("full", False))
-        st.html(tokens.strip(plan["strip"], limit=total if whole else LIMIT))
         st.html(
-            tokens.legend(
+            tokens.strip(plan["strip"], limit=total if whole else LIMIT)
+            + tokens.legend(
                 plan["strip"],
                 answer=first_text(plan),
                 filler=plan["filler"]["text"],
@@ -43,8 +43,6 @@ def editor(subject: Subject) -> None:
     draft = state.draft()
     fields = controls.sections(subject.schema, draft)["task"]
     if not controls.written(fields):
-        if subject.plan:
-            st.html(answer_line(subject.plan))
         return
     kind = draft["task"]["kind"]
     fields = [

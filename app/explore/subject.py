@@ -92,7 +92,7 @@ def settle(schema: dict) -> Subject:
     key = state.key()
     if key is None:
         key = _fresh(schema)
-    if not state.well_formed(key):
+    elif not state.well_formed(key):
         raise Missing(key)
     if state.loaded() != key:
         spec = services.spec(key)
@@ -111,7 +111,7 @@ def settle(schema: dict) -> Subject:
     plan = answer.plan
     if not plan and changed:  # the page goes on showing the last valid state
         plan = services.preview(controls.plain(base)).plan
-    run = services.run(key)
+    run = services.run(key) if key else None
     return Subject(key, base, plan, run, answer.errors, schema)
 
 
@@ -133,16 +133,21 @@ def _preview(draft: dict, base: dict, changed: bool) -> Any:
 
 
 def _fresh(schema: dict) -> str:
-    """A key to begin with: the task asked for, or the first preset."""
+    """A key to begin with: a fresh form of the task asked for, or the first preset.
+
+    "" while the service refuses the fresh form (no model yet, say): the page then shows the form
+    with its errors, under no key.
+    """
     task = state.wanted_task()
     if task is None and schema["presets"]:
-        first = schema["presets"][0]
-        return first["key"]
+        return schema["presets"][0]["key"]
+    if state.loaded() == "":
+        return ""
     kind = task if task in schema["tasks"] else next(iter(schema["tasks"]))
-    start = schema["presets"][0]["spec"] if schema["presets"] else {}
-    spec = {k: start[k] for k in ("model", "memory") if k in start} | {"task": {"kind": kind}}
+    spec = controls.default(schema, kind)
     answer = services.preview(spec)
-    if not answer.plan:
-        raise Missing(kind)
-    state.go(answer.plan["key"], answer.plan["spec"])
-    st.rerun()
+    if answer.plan:
+        state.go(answer.plan["key"], answer.plan["spec"])
+        st.rerun()
+    state.load("", spec)
+    return ""

@@ -10,7 +10,7 @@ from app.explore.subject import Subject
 from app.figures.folded import by_residue
 from app.figures.theme import look_of
 from app.style import text
-from app.words import visible
+from app.words import number
 
 
 def sample_choice(subject: Subject, where: str) -> int:
@@ -18,15 +18,15 @@ def sample_choice(subject: Subject, where: str) -> int:
     n = int(subject.spec.get("samples") or 1)
     if n < 2 or subject.protocol == "":
         return 0
-    options = list(range(n))
-    state.within("sample", options)
-    return st.selectbox(
-        "Prompt",
-        options,
-        key="sample",
-        bind="query-params",
-        format_func=lambda i: f"{i + 1} of {n}",
-        help=where,
+    if not 1 <= state.value("sample", 1) <= n:
+        state.put("sample", 1)
+    return (
+        int(
+            st.number_input(
+                f"Prompt, 1 to {n}", 1, n, key="sample", bind="query-params", help=where
+            )
+        )
+        - 1
     )
 
 
@@ -51,8 +51,7 @@ def top_tokens(subject: Subject) -> None:
     if not len(frame):
         text("note", "No token rows were stored for this prompt.")
         return
-    frame["token"] = frame["token"].map(visible)
-    wide = frame.assign(cell=frame["token"] + "   " + frame["probability"].map("{:.3f}".format))
+        wide = frame.assign(cell=frame["token"] + "   " + frame["probability"].map(number))
     noun = "document" if subject.protocol == "pair" else "phase"
     table = wide.pivot(index="place", columns="phase", values="cell")
     table.columns = [f"{noun} {c}" for c in table.columns]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from html import escape
 
-import pandas as pd
 import streamlit as st
 
 from app import frames, services, tokens
@@ -36,8 +35,8 @@ def why(subject: Subject) -> None:
         st.html(
             f'<p class="ps-phase-line"><b>{escape(title)}</b>'
             f"{escape(story(subject.spec['memory'], members, phase, stride))} {escape(numbers)}</p>"
+            + tokens.windows_at(members, stride, shares, exact=exact)
         )
-        st.html(tokens.windows_at(members, stride, shares, exact=exact))
     text("note", reminder(subject.spec["memory"]))
     written(subject)
 
@@ -165,7 +164,3 @@ def written(subject: Subject) -> None:
                 f'<p class="ps-phase-line"><b>Written at the {label} phase, {escape(str(part.get("phase")))}</b></p>'
                 f'<pre class="ps-written" dir="auto">{escape(str(part["text"]))}</pre>'
             )
-
-
-def empty() -> pd.DataFrame:
-    return pd.DataFrame()

@@ -94,6 +94,7 @@ def phase_curve(
             x=gold["x"],
             y=gold["value"],
             mode="lines+markers",
+            cliponaxis=False,
             line=dict(color=look.gold, width=2.25),
             marker=dict(size=8, color=look.gold, line=dict(color=look.page, width=1.25)),
             name=f"gold {token_label(answer)}",

@@ -121,6 +121,7 @@ def _points(fig: go.Figure, look: Look, frame: pd.DataFrame, x: str, noun: str) 
         x=frame[x],
         y=frame["value"],
         mode="markers",
+        cliponaxis=False,
         marker=dict(size=9, color=look.gold, line=dict(color=look.page, width=1)),
         name="gold",
         text=text,

@@ -46,6 +46,7 @@ def layer_scan(
         x=frame["layer"],
         y=frame["value"],
         mode="markers",
+        cliponaxis=False,
         marker=dict(
             size=9,
             color=[look.memory if int(i) in keep else look.page for i in frame["layer"]],

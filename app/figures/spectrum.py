@@ -54,7 +54,7 @@ def spectrum(
             if label:
                 fig.add_annotation(
                     x=i,
-                    y=min(float(frame["share"].iloc[i]), 0.93),
+                    y=float(frame["share"].iloc[i]),
                     text=f"<b>{label}</b>",
                     showarrow=False,
                     yanchor="bottom",
@@ -71,12 +71,13 @@ def spectrum(
             y1=chance,
             line=dict(color=look.ink3, width=1, dash="dot"),
         )
+        ends = frame["share"].tail(3).max() <= chance
         fig.add_annotation(
-            x=len(frame) - 0.45,
+            x=len(frame) - 0.45 if ends else -0.55,
             y=chance,
             text="no period",
             showarrow=False,
-            xanchor="right",
+            xanchor="right" if ends else "left",
             yanchor="bottom",
             font=dict(size=12, color=look.ink2),
         )

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from html import escape
 
 import plotly.graph_objects as go
 
-from app.words import literal
+from app.words import visible
 
 SANS = (
     "'Source Sans', 'Source Sans 3', 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft YaHei', "
@@ -254,7 +255,15 @@ def end_labels(
 def token_label(text: str | None, longest: int = 14) -> str:
     """Token text for a chart: shown literally, cut with an ellipsis (Plotly reads HTML and $…$)."""
     text = text or ""
-    return literal(text if len(text) <= longest else text[: longest - 1] + "…")
+    return plain(visible(text if len(text) <= longest else text[: longest - 1] + "…"))
+
+
+def plain(text: str) -> str:
+    """Text for a chart with nothing in it read as HTML or as a formula.
+
+    Plotly knows few entities: quotes must stay as they are.
+    """
+    return escape(text, quote=False).replace("$", "&#36;")
 
 
 def placeholder(fig: go.Figure, look: Look, text: str) -> None:

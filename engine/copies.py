@@ -56,7 +56,7 @@ class Copy:
     rivals: tuple[int, ...]
     context_end: int
     origin: int = 0
-    shared: int = 0  # leading tokens that all copies of the sample have in common
+    shared: int = 0  # leading tokens, and grid, that all copies of the sample have in common
 
     @property
     def query_position(self) -> int:
@@ -90,7 +90,9 @@ def phase_copies(sample: LogicalSample, protocol: str, modulus: int) -> list[Cop
 
 
 def _shared(copies: list[Copy]) -> int:
-    """Length of the longest common beginning of all copies' tokens."""
+    """Length of the longest common beginning of all copies' tokens; 0 where their grids differ."""
+    if len({copy.origin for copy in copies}) > 1:
+        return 0
     columns = zip(*(copy.tokens for copy in copies), strict=False)
     return sum(1 for _ in itertools.takewhile(lambda column: len(set(column)) == 1, columns))
 
@@ -196,6 +198,7 @@ def verify(sample: LogicalSample, protocol: str, modulus: int, copies: list[Copy
     documents = [sample] if protocol != "pair" else [sample, sample.shifted]
     for copy in copies:
         source = documents[copy.shift if protocol == "pair" else 0]
+        _require(len(copy.tokens) == len(copy.roles), "a copy has not one role for each token")
         facts = tuple(t for t, role in zip(copy.tokens, copy.roles, strict=True) if role != "pad")
         _require(facts == source.tokens, "a copy differs from its sample by more than fillers")
         held = copy.tokens[slice(*copy.target)]

@@ -25,7 +25,10 @@ from engine.memory.base import Memory, Plan
 from engine.memory.rotary import Rotary, rotate, unrotate
 
 NAME = "phasescope"
-PIECE = 64  # queries attended to at once; the exact tokens of a piece are a narrow band
+# Queries attended to at once.  The exact tokens of a piece are a narrow band, so small pieces save
+# arithmetic on a CPU; on a GPU each piece costs kernel launches.
+PIECE = {"cpu": 64}
+PIECE_ELSEWHERE = 1024
 UNSUPPORTED = ("softcap", "s_aux", "position_bias")  # arguments that change the softmax itself
 
 
@@ -58,7 +61,7 @@ class Weights(NamedTuple):
 class Reading:
     """One run's memory while its forwards last: what each layer's attention reads with.
 
-    origin (B,) grid origin of each row; context_end: first query token (after-context memories).
+    origin (B,) grid origin of each row, on the CPU; context_end: first query token (after-context memories).
     `watch`: (layer, head) whose attention is to be kept in `seen`.
     """
 
@@ -77,8 +80,8 @@ class Reading:
         known = (layer, queries, length)
         if known not in self.layouts:
             mine = layer in self.full_layers
-            plan = self.memory.plan(layer, length, self.origin.to(key.device)) if mine else None
-            self.layouts[known] = self._shared(plan, queries, key, piece)
+            plan = self.memory.plan(layer, length, self.origin) if mine else None
+            self.layouts[known] = self._shared(plan and plan.to(key.device), queries, key, piece)
         return self.layouts[known]
 
     def _shared(self, plan: Plan | None, queries: int, key: Tensor, piece: int) -> Layout | None:
@@ -132,7 +135,8 @@ def attention(
     if (record := RECORD.get()) is not None:
         record.append((module, key, query, kwargs))
     current = READING.get()
-    layout = current and current.layout(module.layer_idx, query.shape[2], key, PIECE)
+    piece = PIECE.get(key.device.type, PIECE_ELSEWHERE)
+    layout = current and current.layout(module.layer_idx, query.shape[2], key, piece)
     if current and current.watch and current.watch[0] == module.layer_idx:
         current.seen = watched(layout, query, key, scaling, current.watch[1])
     if not layout:
@@ -162,7 +166,7 @@ def make_layout(plan: Plan, queries: int, key: Tensor, rotary: Rotary, context_e
         pieces.append(Piece(some, entries, kept, mask.masked_fill(~seen, float("-inf"))[:, None]))
     if plan.rotated or not plan.entries:
         return Layout(plan, pieces, None, None)
-    take_off = rotary.tables(tokens[None].double(), length, key)
+    take_off = rotary.tables(tokens[None], length, key)
     return Layout(plan, pieces, take_off, rotary.tables(plan.anchor, length, key))
 
 

@@ -7,7 +7,7 @@ T queries.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -45,6 +45,16 @@ class Plan:
     @property
     def entries(self) -> int:
         return self.last.shape[1]
+
+    def to(self, device: torch.device) -> Plan:
+        """The plan on a device; MPS has no float64, and the modules cast positions to float32 anyway."""
+        if device.type == "cpu":
+            return self
+        names = ("index", "k_weight", "v_weight", "anchor", "last", "covered")
+        moved = {name: getattr(self, name) for name in names} | ({"bias": self.bias} if self.bias is not None else {})
+        if device.type == "mps":
+            moved = {k: x.float() if x.is_floating_point() else x for k, x in moved.items()}
+        return replace(self, **{k: x.to(device) for k, x in moved.items()})
 
     def visible_entries(self, queries: Tensor, context_end: int | None) -> Tensor:
         """(B, T, E): entry closed, by the local window before the query (rules 1 and 2)."""

@@ -105,7 +105,7 @@ def _unrotation(model: Any, rotary: Rotary, ids: Tensor, full: tuple[int, ...]) 
         if module.layer_idx not in full:
             continue
         args, kwargs = inputs[id(module)]
-        tables = rotary.tables(positions.double(), ids.shape[1], key)
+        tables = rotary.tables(positions, ids.shape[1], key)
         cos, sin = kwargs.get("position_embeddings") or args[1]
         still = (torch.ones_like(cos), torch.zeros_like(sin))
         if "position_embeddings" in kwargs:

@@ -89,10 +89,9 @@ class Scorer:
         return copy.tokens, copy.origin if self.memory.strides() else 0
 
     def _start(self, copy: Copy) -> tuple[Any, Tensor] | None:
-        """The beginning that all copies of the sample share, where the grid lets them share it."""
-        gridded = bool(self.memory.strides()) and self.spec.settings.protocol == "grid_origin"
+        """The beginning that all copies of the sample share, where it is long enough to pay."""
         length = min(copy.shared, len(copy.tokens) - 1)
-        if gridded or length < SHARE_FROM:
+        if length < SHARE_FROM:
             return None
         known = (copy.sample, copy.tokens[:length])
         if self.begun[0] != known:

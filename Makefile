@@ -1,0 +1,33 @@
+# Each target does its own set-up on a fresh machine.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: run test setup model lint bench clean
+
+run: model
+	$(BIN)/phasescope dash
+
+test: model
+	@command -v chromium chromium-browser google-chrome >/dev/null || echo "browser tests will be skipped: no chromium on PATH (Debian: apt-get install chromium)"
+	$(BIN)/python -m pytest -q
+
+setup: .venv/ready
+
+# torch first and pinned: another package's open range would bring a CUDA build of gigabytes.
+.venv/ready: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+model: setup
+	$(BIN)/phasescope pull smollm2-135m
+
+lint: setup
+	$(BIN)/ruff format --check . && $(BIN)/ruff check .
+
+bench: model
+	$(BIN)/phasescope bench
+
+clean:
+	rm -rf .venv build *.egg-info artifacts .pytest_cache .ruff_cache .hypothesis

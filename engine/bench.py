@@ -1,0 +1,192 @@
+"""Benchmarks of the run lane and of the store, as ratios within one run where that is possible.
+
+Times alternate between the two sides, and medians are compared, since machines drift.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+LENGTH = 512
+BATCH = 4
+ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured figure.  `goal` is words; `ok` is None where the goal does not apply here."""
+
+    name: str
+    value: float
+    unit: str
+    goal: str = ""
+    ok: bool | None = None
+
+
+def bench(say: Callable[[str], None] = print) -> dict:
+    """All figures that this machine can give; `{machine, versions, rows}`."""
+    rows: list[Row] = []
+    for part in (in_fresh_process, store_rows):
+        found = part(say)
+        rows += found
+    return {"machine": machine(), "versions": versions(), "rows": [vars(row) for row in rows]}
+
+
+def machine() -> dict:
+    import torch
+
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    capability = torch.backends.cpu.get_cpu_capability()
+    return {
+        "system": platform.platform(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "cpu": capability,
+        "gpu": gpu,
+    }
+
+
+def versions() -> dict:
+    from engine.version import library_versions
+
+    return library_versions()
+
+
+# ---- the run lane
+
+
+def in_fresh_process(say: Callable[[str], None]) -> list[Row]:
+    """Each number format in a process of its own, so that peak memory is that format's alone."""
+    rows = []
+    for dtype in ("float32", "bfloat16"):
+        say(f"sweep, {dtype}")
+        command = [sys.executable, "-m", "engine.bench", dtype]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(done.stderr.strip().splitlines()[-1])
+        rows += [Row(**row) for row in json.loads(done.stdout.splitlines()[-1])]
+    return rows
+
+
+def model_rows(loaded: Any, dtype: str, rounds: int = ROUNDS) -> list[Row]:
+    """Ratios of one loaded model in one number format."""
+    from engine.worker import peak_memory
+
+    pooled = spec_of({"kind": "pooled", "window": 4, "stride": 4})
+    ratio, _ = against(
+        lambda: run(pooled, loaded, equal_copies(BATCH)),
+        lambda: run(pooled.control, loaded, equal_copies(BATCH)),
+        rounds,
+    )
+    rows = [Row(f"pooled S4 ÷ full cache, {dtype}", ratio, "×", "≤ 1.15", ratio <= 1.15)]
+    late = late_slot(loaded.facts.vocab)
+    whole = [replace(copy, shared=0) for copy in late]
+    gain, _ = against(
+        lambda: run(pooled, loaded, whole), lambda: run(pooled, loaded, late), max(2, rounds // 2)
+    )
+    rows.append(Row(f"copies whole ÷ shared beginning, {dtype}", gain, "×", "≥ 2.5", gain >= 2.5))
+    many = equal_copies(16)
+    seconds = min(timed(lambda: run(pooled, loaded, many)) for _ in range(2))
+    speed = 16 * LENGTH / seconds
+    fast = dtype == "bfloat16" and loaded.model.device.type == "cpu"
+    rows.append(Row(f"16 × 512 tokens, {dtype}", speed, "tok/s", "≥ 1200" if fast else "", speed >= 1200 if fast else None))
+    gib = peak_memory() / 2**30
+    rows.append(Row(f"peak memory of the process, {dtype}", gib, "GiB", "≤ 1.40" if fast else "", gib <= 1.40 if fast else None))
+    return rows
+
+
+def spec_of(memory: dict) -> Any:
+    from engine.specs import SweepSpec
+
+    task = {"kind": "access_code"}
+    return SweepSpec.from_dict({"memory": memory, "task": task, "batch": BATCH, "modulus": 16, "protocol": "outer"})
+
+
+def equal_copies(count: int, vocab: int = 40_000) -> list:
+    """Copies of one length that share nothing."""
+    from engine.copies import Copy
+
+    rng = np.random.default_rng(0)
+    return [
+        Copy(0, r, r, tuple(rng.integers(10, vocab, LENGTH).tolist()), ("text",) * LENGTH, (64, 65), (7,), (), LENGTH - 8)
+        for r in range(count)
+    ]
+
+
+def late_slot(vocab: int) -> list:
+    """A pad slot at three quarters of a 512-token prompt, lengthened 16 times."""
+    from engine.copies import LogicalSample, Slot, phase_copies
+
+    tokens = tuple(np.random.default_rng(1).integers(10, min(vocab, 40_000), LENGTH).tolist())
+    at = LENGTH * 3 // 4
+    sample = LogicalSample(
+        index=0,
+        tokens=tokens,
+        roles=("text",) * LENGTH,
+        target=(at + 4, at + 5),
+        answer=(7,),
+        rivals=(),
+        rival_texts=(),
+        answer_text="",
+        slots=(Slot("pad", at),),
+        filler=9,
+        context_end=LENGTH - 8,
+    )
+    return phase_copies(sample, "lengthen", 16)
+
+
+def run(spec: Any, loaded: Any, copies: list) -> None:
+    """A sweep with its head and its rows, thrown away."""
+    from engine.run.sweep import sweep
+
+    for _ in sweep(spec, loaded, copies):
+        pass
+
+
+def timed(work: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def against(work: Callable[[], None], other: Callable[[], None], rounds: int) -> tuple[float, float]:
+    """(median ratio of alternating runs, median seconds of `work`), after one warm-up of each."""
+    work(), other()
+    pairs = [(timed(work), timed(other)) for _ in range(rounds)]
+    return statistics.median(a / b for a, b in pairs), statistics.median(a for a, _ in pairs)
+
+
+# ---- the store and the look lane
+
+
+def store_rows(say: Callable[[str], None]) -> list[Row]:
+    from engine.bench_store import measure
+
+    say("store, one million token rows")
+    return [Row(*row) for row in measure()]
+
+
+def main(dtype: str) -> None:
+    """One number format, as a JSON line on standard output."""
+    from engine.models import catalog
+    from engine.models.loader import load_model
+    from engine.specs import ModelSpec
+
+    catalog.pull("smollm2-135m", lambda text: print(text, file=sys.stderr))
+    rows = model_rows(load_model(ModelSpec(dtype=dtype)), dtype, rounds=ROUNDS if dtype == "float32" else 3)
+    print(json.dumps([vars(row) for row in rows]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

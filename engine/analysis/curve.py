@@ -55,7 +55,7 @@ def curves(answers: pd.DataFrame, modulus: int, measure: str) -> Curves:
 
     `measure`: "accuracy", "joint" or "token" (mean over answer tokens, each by its own residue).
     """
-    answers = plain(answers)
+    answers = plain(answers).sort_values(["sample", "shift"], kind="stable")
     samples, row = np.unique(answers["sample"].to_numpy(int), return_inverse=True)
     shifts, at_shift = np.unique(answers["shift"].to_numpy(int), return_inverse=True)
     residue = answers["residue"].to_numpy(int) % modulus
@@ -129,7 +129,7 @@ def mean_of(values: np.ndarray, axis: int = 0) -> np.ndarray:
 
 def fold(values: np.ndarray, stride: int) -> np.ndarray:
     """[n, R] → [n, S]: each sample's mean over the residues of one phase (residue mod S)."""
-    return mean_of(values.reshape(len(values), -1, stride), axis=1)
+    return mean_of(values.reshape(len(values), values.shape[1] // stride, stride), axis=1)
 
 
 def _spread(

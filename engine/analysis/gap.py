@@ -7,14 +7,17 @@ so the gap is always read beside that expectation.  Knows samples by residues an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from scipy import stats
 
-from engine.analysis.intervals import basic, resampled_means
+from engine.analysis.intervals import reach, resampled_means
 from engine.analysis.period import TOLERANCE, Curve, against_residues, class_means, without_fold
 
 DRAWS = 2000
+TAIL = 0.025
 
 
 class Gap(NamedTuple):
@@ -47,6 +50,8 @@ def rotation_test(
     rows = rows - line * (np.sum(weights * rows) / scale)
     drift = class_means(line, stride).mean(axis=0)
     observed = folded_gap(rows, stride)
+    if n == 1:
+        return Gap(observed, 1.0)
     rng = np.random.default_rng([seed, 3])
     turns = (np.arange(size)[None, :] + np.arange(size)[:, None]) % size  # [rotation, residue]
     means, slopes = np.zeros((draws, stride)), np.zeros(draws)
@@ -85,11 +90,57 @@ def _lines(curve: Curve, stride: int) -> tuple[np.ndarray, np.ndarray, float]:
 
 
 def gap_interval(values: np.ndarray, stride: int, counts: np.ndarray) -> tuple[float, float]:
-    """95 % of the folded gap, resampled by `counts` [draws, n], reflected as in `basic`."""
+    """95 % of the true folded gap; `counts` [draws, n] resample the samples.  NaN with one sample.
+
+    A maximum minus a minimum is too large, most of all when many phases tie, and a percentile of
+    resampled gaps is too large twice over.  So the bootstrap gives the noise of the folded curve
+    only, and the interval holds each true gap under which the observed one is in the middle 95 %.
+    The phases keep the curve's shape; for the lower end, those that noise cannot tell from the best
+    or from the worst are tied there, for the upper end they are not: each is the safer reading.
+    """
+    n = len(values)
+    if n < 2:
+        return float("nan"), float("nan")
     folded = class_means(values, stride)
-    draws = np.ptp(resampled_means(folded, counts), axis=1)
-    low, high = basic(float(np.ptp(folded.mean(axis=0))), draws, len(values))
-    return float(low), float(min(high, 1.0))
+    mean = folded.mean(axis=0)
+    observed = float(np.ptp(mean))
+    noise = (resampled_means(folded, counts) - mean) * reach(n) / stats.norm.ppf(0.975)
+    alike = float(np.quantile(np.ptp(noise, axis=1), 0.95))
+    tied = _tied(mean, alike)
+    free = (mean - mean.min()) / observed if observed > 0 else tied
+
+    def shown(gap: float, shape: np.ndarray) -> np.ndarray:
+        """Gaps that curves of a true gap and this shape would show."""
+        return np.ptp(gap * shape + noise, axis=1)
+
+    low = _crossing(lambda d: np.mean(shown(d, tied) >= observed - 1e-12) > TAIL, observed)
+    high = _crossing(
+        lambda d: np.mean(shown(d, free) <= observed + 1e-12) < TAIL, observed + 2 * alike
+    )
+    return low, min(high, 1.0)
+
+
+def _tied(mean: np.ndarray, alike: float) -> np.ndarray:
+    """The folded curve [S] as a shape from 0 to 1, phases within `alike` of an end put at it."""
+    worst, best = float(mean.min()), float(mean.max())
+    if best == worst:
+        return np.zeros_like(mean)
+    shape = (mean - worst) / (best - worst)
+    near = alike / (best - worst)
+    upper = (shape >= 1 - near) & ((shape >= 0.5) | (shape > near))
+    lower = (shape <= near) & ~upper
+    return np.where(upper, 1.0, np.where(lower, 0.0, shape))
+
+
+def _crossing(above: Callable[[float], bool], end: float, steps: int = 16) -> float:
+    """Where in [0, end] a rising claim turns true, by halving; 0 or end if it never does."""
+    if above(0.0):
+        return 0.0
+    low, high = 0.0, end
+    for _ in range(steps):
+        middle = (low + high) / 2
+        low, high = (low, middle) if above(middle) else (middle, high)
+    return high
 
 
 def within_and_boundary(folded: np.ndarray) -> tuple[float | None, float]:

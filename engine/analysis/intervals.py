@@ -6,6 +6,7 @@ Knows arrays of samples by columns; knows nothing about residues, memories or se
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +34,11 @@ def wilson(successes: np.ndarray, n: np.ndarray, level: float = LEVEL) -> Interv
         scale = 1 + z * z / n
         centre = (p + z * z / (2 * n)) / scale
         half = z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / scale
-    return Interval(np.clip(centre - half, 0, 1), np.clip(centre + half, 0, 1))
+    # At 0 and n the ends are 0 and 1 exactly; rounding must not say otherwise.
+    return Interval(
+        np.where(successes == 0, np.where(n > 0, 0.0, np.nan), centre - half),
+        np.where((successes == n) & (n > 0), 1.0, centre + half),
+    )
 
 
 def resample(n: int, seed: int, draws: int = DRAWS) -> np.ndarray:
@@ -51,35 +56,27 @@ def resampled_means(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
         return (counts @ np.where(known, values, 0.0)) / (counts @ known.astype(float))
 
 
-def _tail(n: int, level: float) -> float:
-    """Tail area whose normal quantile is as far out as Student's t of n - 1 samples.
+def reach(n: int, level: float = LEVEL) -> float:
+    """How many bootstrap standard errors reach as far as Student's t of n - 1 samples does.
 
-    The plain percentile interval is too narrow for few samples; this widens it (Hesterberg 2015,
-    "expanded percentile") and tends to (1 - level)/2 as n grows.
+    The bootstrap's spread is too small by √((n - 1)/n), and its tails are the normal's
+    (Hesterberg 2015).
     """
-    reach = np.sqrt(n / (n - 1)) * stats.t.ppf(0.5 + level / 2, n - 1)
-    return float(stats.norm.cdf(-reach))
+    return float(np.sqrt(n / (n - 1)) * stats.t.ppf(0.5 + level / 2, n - 1))
 
 
 def percentile(draws: np.ndarray, n: int, level: float = LEVEL) -> Interval:
     """Expanded percentile interval of a mean from its bootstrap `draws` [draws, …] of n samples.
 
-    NaN with one sample: nothing is known of how samples differ.
+    Quantiles are taken `reach` out, which widens the plain interval for few samples.  NaN with one
+    sample (nothing is known of how samples differ) and where every draw is NaN.
     """
     if n < 2:
         empty = np.full(draws.shape[1:], np.nan)
         return Interval(empty, empty.copy())
-    tail = _tail(n, level)
-    quantile = np.nanquantile if np.isnan(draws).any() else np.quantile
-    low, high = quantile(draws, [tail, 1 - tail], axis=0)
-    return Interval(low, high)
-
-
-def basic(estimate: float, draws: np.ndarray, n: int, level: float = LEVEL) -> Interval:
-    """Reflected ("basic") interval of a quantity ≥ 0: 2·estimate - quantiles of the draws.
-
-    For a maximum minus a minimum, which resampling biases upward once more: reflecting takes the
-    bias off instead of doubling it.  Coverage is measured in the tests.
-    """
-    low, high = percentile(draws, n, level)
-    return Interval(np.maximum(2 * estimate - high, 0.0), np.maximum(2 * estimate - low, 0.0))
+    tail = float(stats.norm.cdf(-reach(n, level)))
+    if not np.isnan(draws).any():
+        return Interval(*np.quantile(draws, [tail, 1 - tail], axis=0))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "All-NaN")
+        return Interval(*np.nanquantile(draws, [tail, 1 - tail], axis=0))

@@ -26,7 +26,7 @@ LEVEL = 0.05
 CLIMB = 0.01  # a longer period than need be is claimed on stronger evidence
 MISFIT = 0.01  # level at which residues of one phase count as different from each other
 TOLERANCE = 1e-9
-POOL = 4096  # permutations that samples draw from
+POOL = 4096  # most permutations that samples draw from
 
 
 class Curve(NamedTuple):
@@ -253,7 +253,7 @@ def _permuted(
     """
     rng = np.random.default_rng([seed, 2, base])
     n, _, size = rows.shape
-    length = max(POOL, draws)
+    length = max(draws, min(8 * n, POOL))
     classes = np.tile(np.arange(size).reshape(-1, base).T, (length, 1))
     pool = rng.permuted(classes, axis=1).reshape(length, base, -1)
     pool = pool.transpose(0, 2, 1).reshape(length, size)

@@ -177,7 +177,9 @@ def _folded(values: np.ndarray, stride: int, counts: np.ndarray) -> list[dict]:
     """The measure by phase; n counts answers, the interval resamples samples."""
     per_sample = fold(values, stride)
     low, high = percentile(resampled_means(per_sample, counts), len(values))
-    asked = np.isfinite(values).reshape(len(values), -1, stride).sum(axis=(0, 1))
+    asked = (
+        np.isfinite(values).reshape(len(values), values.shape[1] // stride, stride).sum(axis=(0, 1))
+    )
     return [
         {"phase": f, "value": v, "low": low[f], "high": high[f], "n": asked[f]}
         for f, v in enumerate(mean_of(per_sample))

@@ -26,14 +26,10 @@ class Curves(NamedTuple):
     tokens: tuple[np.ndarray, ...]  # probability of each answer token, by that token's own residue
     value: np.ndarray  # the measure
     parts: Curve  # what the tests read: the measure, or each token for the token measure
+    complete: np.ndarray  # [n] samples with a copy at every residue, each measured
     shift_value: np.ndarray  # the measure of the copy at each shift
     shift_joint: np.ndarray
     shift_rivals: np.ndarray  # [rivals, number of shifts], mean over samples
-
-    @property
-    def complete(self) -> np.ndarray:
-        """[n] samples whose every residue is known."""
-        return np.isfinite(self.value).all(axis=1)
 
 
 class _Tokens(NamedTuple):
@@ -80,6 +76,8 @@ def curves(answers: pd.DataFrame, modulus: int, measure: str) -> Curves:
         value = correct_cells if measure == "accuracy" else joint_cells
         of_copy = _spread(correct if measure == "accuracy" else joint, row, at_shift, by_shift)
         offsets = []
+    # A residue that only some tokens of an answer have reached is not yet measured.
+    complete = (np.isfinite(value) & np.isfinite(joint_cells)).all(axis=1)
     return Curves(
         samples,
         shifts,
@@ -88,7 +86,8 @@ def curves(answers: pd.DataFrame, modulus: int, measure: str) -> Curves:
         _spread(logprob, row, residue, by_residue),
         tokens,
         value,
-        _parts(value, _spread(position, row, residue, by_residue), tokens, offsets),
+        _parts(value, _spread(position, row, residue, by_residue), tokens, offsets, complete),
+        complete,
         of_copy,
         _spread(joint, row, at_shift, by_shift),
         _rivals(answers, at_shift, len(shifts)),
@@ -100,13 +99,13 @@ def _parts(
     targets: np.ndarray,
     tokens: tuple[np.ndarray, ...],
     offsets: list[np.ndarray],
+    whole: np.ndarray,
 ) -> Curve:
     """The measure of complete samples for the tests, by token where tokens keep one distance.
 
     Positions are dropped where one is unknown.  Tokens of a copy that lie at no fixed distance from
     its target, or that some samples lack, are tested by their mean alone.
     """
-    whole = np.isfinite(value).all(axis=1)
     values, places = value[whole][:, None, :], targets[whole][:, None, :]
     shared = len(offsets) > 1 and all(len(o) == 1 for o in offsets)
     if shared and all(np.isfinite(token[whole]).all() for token in tokens):

@@ -44,7 +44,7 @@ class Live:
         self.process = subprocess.Popen(
             command, cwd=ROOT, env=self.env, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 180
         while time.monotonic() < deadline and self.process.poll() is None:
             address = self.address()
             if address and address.pid == self.process.pid:
@@ -77,14 +77,14 @@ class Live:
                 self.process.kill()
                 self.process.wait()
 
-    def cli(self, *words: str, timeout: float = 120) -> subprocess.CompletedProcess:
+    def cli(self, *words: str, timeout: float = 240) -> subprocess.CompletedProcess:
         """The command line as a user calls it."""
         command = [sys.executable, "-m", "engine", *words]
         return subprocess.run(
             command, cwd=ROOT, env=self.env, capture_output=True, text=True, timeout=timeout
         )
 
-    def wait(self, key: str, until=FINAL, timeout: float = 90) -> dict:
+    def wait(self, key: str, until=FINAL, timeout: float = 180) -> dict:
         """The run once its status is one of `until`."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
@@ -94,7 +94,7 @@ class Live:
             time.sleep(0.05)
         raise AssertionError(f"{key} is still {shown['status']}: {shown['progress']}")
 
-    def wait_for_rows(self, key: str, count: int = 1, timeout: float = 90) -> None:
+    def wait_for_rows(self, key: str, count: int = 1, timeout: float = 180) -> None:
         """Until the run at work has so many answer rows."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
@@ -141,7 +141,7 @@ def spec(samples: int = 2, first: int = 0, **changes) -> dict:
             + f"{first + i} is {{{{target}}}}{1000 + 7 * (first + i)}{{{{/target}}}}."
             + "{{pad}}{{question}} The code is ",
             "answer": str(1000 + 7 * (first + i)),
-            "rivals": ["5"],
+            "rivals": ["no"],
         }
         for i in range(samples)
     ]

@@ -74,12 +74,14 @@ def target_exact(memory: Any, copy: Copy, layers: list[int]) -> bool:
 
 
 def _pair(sample: LogicalSample) -> list[str]:
+    """By how many tokens two documents differ: one only if the tokenizer says so."""
     if sample.shifted is None:
         return []
-    by = abs(len(sample.shifted.tokens) - len(sample.tokens))
-    if by == 1:
-        return []
-    return [f"For this tokenizer the two documents differ by {by} tokens, not by one."]
+    by = len(sample.shifted.tokens) - len(sample.tokens)
+    longer = "longer" if by > 0 else "shorter"
+    if abs(by) == 1:
+        return [f"For this tokenizer the second document is one token {longer} than the first."]
+    return [f"For this tokenizer the second document is {abs(by)} tokens {longer}, not one."]
 
 
 def _few(samples: list[LogicalSample]) -> list[str]:

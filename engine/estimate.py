@@ -6,7 +6,9 @@ only: no tokenizer, no weights, no text.
 
 from __future__ import annotations
 
+import functools
 import os
+import platform
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +19,12 @@ MAX_COPIES = 1_000_000
 MAX_SECONDS = 14 * 86_400
 MEMORY_SHARE = 0.9  # of this machine's memory
 
-# Floating-point operations per second and core (cpu) or device, by bytes per weight: from
-# MEASURED §6 (bf16 5e11, fp32 1.2 to 2e11 on one core of a recent server), lowered by a half for
-# pooled memory and older machines.
+# Floating-point operations per second and core (cpu) or device, by bytes per weight, lowered by a
+# half for pooled memory.  MEASURED §6: bf16 5e11 and fp32 1.2e11 on one core that has bf16 units;
+# a core without them computed fp32 at 6e10 and bf16 at 9e9: there half precision is the slow one.
 RATES = {
-    "cpu": {8: 2e10, 4: 8e10, 2: 2e11},
+    "cpu": {8: 1.5e10, 4: 3e10, 2: 4e9},
+    "cpu with bf16": {8: 2e10, 4: 6e10, 2: 2e11},
     "mps": {8: 5e11, 4: 1e12, 2: 2e12},
     "cuda": {8: 5e12, 4: 2e13, 2: 8e13},
 }
@@ -58,7 +61,20 @@ def _guess(spec: Any, facts: Any, length: int) -> float:
     attention = 2 * facts.n_layers * facts.q_heads * facts.head_dim * length
     kind = spec.model.device.split(":")[0]
     cores = min(os.cpu_count() or 1, 16) if kind == "cpu" else 1
+    if kind == "cpu" and _has_bf16():
+        kind = "cpu with bf16"
     return RATES[kind][facts.bytes_per_weight] * cores / (2 * facts.parameters + attention)
+
+
+@functools.cache
+def _has_bf16() -> bool:
+    """Whether this processor multiplies in bf16 (AMX, AVX-512 BF16, or an ARM core that does)."""
+    import torch
+
+    if platform.machine().lower() in ("arm64", "aarch64"):
+        return True
+    checks = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
+    return any(getattr(torch.cpu, name, bool)() for name in checks)
 
 
 def _bytes(spec: Any, facts: Any, copies: int, length: int) -> int:

@@ -12,9 +12,11 @@ from typing import Any
 from engine.copies import LogicalSample
 from engine.registry import TASKS, FieldError, option
 from engine.tasks.access_code import generator
-from engine.tasks.text import Marked, build_prompt, join
+from engine.tasks.filler import CANDIDATES
+from engine.tasks.text import Marked, build_prompt, join, piece
 
 FIXED = "-" * 16
+SIGNS = (" =", " -", " *", " #", "=", "-", "*", "#", "~", *CANDIDATES)
 PLAN = """def plan(seq_len):
     blocks = (seq_len + {tile} - 1) // {tile}
     return blocks
@@ -63,7 +65,9 @@ class Constants:
 class Banner:
     """Code completion after a decorative banner of growing length."""
 
-    filler: str = option(" =", "what the banner is made of, one token each")
+    filler: str = option(
+        "", "what the banner is made of, one token each; empty takes the first sign that fits"
+    )
     base: int = option(
         0, "banner signs that stand there at shift 0", label="Shortest banner", low=0, high=2000
     )
@@ -82,11 +86,17 @@ class Banner:
         return [self._sample(tokenizer, i, page) for i, page in enumerate(pages[:n])]
 
     def _sample(self, tokenizer: Any, index: int, page: Constants) -> LogicalSample:
+        if self.filler or not self.base:
+            return self._built(tokenizer, index, page, self.filler)
+        sign = piece(tokenizer, self._built(tokenizer, index, page, "").filler)
+        return self._built(tokenizer, index, page, sign)
+
+    def _built(self, tokenizer: Any, index: int, page: Constants, filler: str) -> LogicalSample:
         (width, w), (tile, t), (depth, d) = page.width, page.tile, page.depth
         text, at = join(
             [
                 ("open", '"""'),
-                ("banner", self.filler * self.base),
+                ("banner", filler * self.base),
                 ("title", f'\n{page.topic} helpers for the decode kernel.\n{FIXED}\n"""\n\n'),
                 ("width", f"{width} = {w}\n"),
                 ("tile", f"{tile} = "),
@@ -111,4 +121,4 @@ class Banner:
                 (*at["last"], "query"),
             ),
         )
-        return build_prompt(tokenizer, marked, index, self.filler)
+        return build_prompt(tokenizer, marked, index, filler, candidates=SIGNS)

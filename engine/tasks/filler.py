@@ -67,27 +67,28 @@ def verify_filler(
     token = filler_token(retokenise, text, ids, spots, filler, deep) if filler else None
     if token is not None:
         return token
-    good = [
-        c for c in CANDIDATES if filler_token(retokenise, text, ids, spots, c, deep) is not None
-    ][:3]
+    works = (filler_token(retokenise, text, ids, spots, c, deep) is not None for c in CANDIDATES)
+    good = [c for c, fits in zip(CANDIDATES, works, strict=True) if fits][:3]
     if not good:
-        offer = "no filler known here does: move the pad slot to the end of a line or of a word"
+        offer = "no filler known here does: put the pad slot at the end of a line or of a word"
     else:
         offer = f"{', '.join(map(repr, good))} {'do' if len(good) > 1 else 'does'}"
-    raise SpecError(
-        FieldError(
-            "task.filler",
-            f"{filler!r} does not add exactly one token each time in this slot; {offer}",
-        )
-    )
+    told = f"{filler!r} does not add exactly one token each time in this slot; {offer}"
+    raise SpecError(FieldError("task.filler", told))
 
 
 def choose_filler(
-    retokenise: Retokenise, text: str, ids: list[int], spots: Spots, deep: bool = True
+    retokenise: Retokenise,
+    text: str,
+    ids: list[int],
+    spots: Spots,
+    deep: bool = True,
+    candidates: Sequence[str] = CANDIDATES,
 ) -> int:
     """The id of the first candidate that adds exactly one token each time in every slot."""
-    for candidate in CANDIDATES:
+    for candidate in candidates:
         token = filler_token(retokenise, text, ids, spots, candidate, deep)
         if token is not None:
             return token
-    return verify_filler(retokenise, text, ids, spots, "", deep)
+    told = "no filler known here adds exactly one token each time in this slot; put the pad slot"
+    raise SpecError(FieldError("task.filler", told + " at the end of a line or of a word"))

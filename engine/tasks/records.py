@@ -139,7 +139,9 @@ def specials(tokenizer: Any) -> tuple[int, ...]:
 
 
 def _plain(tokenizer: Any, text: str) -> list[int]:
-    return tokenizer(text, add_special_tokens=False)["input_ids"]
+    """Ids of a text that follows a word: some tokenizers put a space in front of a text's start."""
+    front = tokenizer("x", add_special_tokens=False)["input_ids"]
+    return tokenizer("x" + text, add_special_tokens=False)["input_ids"][len(front) :]
 
 
 def _single(tokenizer: Any, sign: str) -> int:

@@ -7,13 +7,13 @@ Knows tokenizers and chat templates.  Knows nothing of tasks, models, memories o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from engine.copies import LogicalSample, Slot
 from engine.registry import FieldError, SpecError
-from engine.tasks.filler import choose_filler, verify_filler
+from engine.tasks.filler import CANDIDATES, choose_filler, verify_filler
 
 
 @dataclass(frozen=True)
@@ -100,10 +100,15 @@ def encode(tokenizer: Any, text: str, chat: bool) -> Encoded:
     while stop and empty[stop - 1] and not all(empty):
         stop -= 1
     starts, ends, reach = [], [], 0
-    for (start, end), none in zip(spans[:stop], empty, strict=False):
-        starts.append(reach if none or start > reach else start)
-        ends.append(reach if none else end)
-        reach = max(reach, ends[-1])
+    for i, (start, end) in enumerate(spans[:stop]):
+        start = reach if empty[i] or start > reach else start
+        if empty[i]:
+            end = reach
+        elif end <= start:  # a lone space may be trimmed away wholly
+            end = max(start, spans[i + 1][0] if i + 1 < stop else len(text))
+        starts.append(start)
+        ends.append(end)
+        reach = max(reach, end)
     return Encoded(list(ids[:stop]), starts, ends)
 
 
@@ -169,9 +174,14 @@ def _apply(tokenizer: Any, chat: Chat, content: str) -> str:
 
 
 def build_sample(
-    tokenizer: Any, marked: Marked, index: int, filler: str = "", chat: Chat | None = None
+    tokenizer: Any,
+    marked: Marked,
+    index: int,
+    filler: str = "",
+    chat: Chat | None = None,
+    candidates: Sequence[str] = CANDIDATES,
 ) -> LogicalSample:
-    """The sample of a marked text; an empty `filler` takes the first that fits all slots.
+    """The sample of a marked text; an empty `filler` takes the first candidate that fits all slots.
 
     Raises SpecError at task.text, .answer, .rivals, .filler, .chat or .system.
     """
@@ -195,9 +205,9 @@ def build_sample(
 
     spots = sorted({(at, place.at) for (_, at), place in zip(slots, places, strict=True)})
     if filler or not spots:
-        token = verify_filler(retokenise, whole.text, encoded.ids, spots, filler, deep=index == 0)
+        token = verify_filler(retokenise, whole.text, encoded.ids, spots, filler, index == 0)
     else:
-        token = choose_filler(retokenise, whole.text, encoded.ids, spots, deep=index == 0)
+        token = choose_filler(retokenise, whole.text, encoded.ids, spots, index == 0, candidates)
     roles = _roles(whole, encoded, marked)
     roles[start:stop] = ["target"] * (stop - start)
     return LogicalSample(
@@ -216,13 +226,18 @@ def build_sample(
 
 
 def build_prompt(
-    tokenizer: Any, marked: Marked, index: int, filler: str = "", chat: Chat | None = None
+    tokenizer: Any,
+    marked: Marked,
+    index: int,
+    filler: str = "",
+    chat: Chat | None = None,
+    candidates: Sequence[str] = CANDIDATES,
 ) -> LogicalSample:
     """As build_sample, for a task's own text: the space before the answer stands where the
     tokenizer wants it, at the prompt's end or at the answer's start.
     """
     try:
-        return build_sample(tokenizer, marked, index, filler, chat)
+        return build_sample(tokenizer, marked, index, filler, chat, candidates)
     except SpecError as error:
         if error.errors[0].field != "task.answer" or not marked.text.endswith(" "):
             raise
@@ -233,7 +248,7 @@ def build_prompt(
         rivals=tuple(" " + rival for rival in marked.rivals),
         spans=tuple((a, min(b, len(marked.text) - 1), role) for a, b, role in marked.spans),
     )
-    return build_sample(tokenizer, spaced, index, filler, chat)
+    return build_sample(tokenizer, spaced, index, filler, chat, candidates)
 
 
 def _place(tokenizer: Any, whole: Rendered, encoded: Encoded, name: str, offset: int) -> int:

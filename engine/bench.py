@@ -100,9 +100,25 @@ def model_rows(loaded: Any, dtype: str, rounds: int = ROUNDS) -> list[Row]:
     seconds = min(timed(lambda: run(pooled, loaded, many)) for _ in range(2))
     speed = 16 * LENGTH / seconds
     fast = dtype == "bfloat16" and loaded.model.device.type == "cpu"
-    rows.append(Row(f"16 × 512 tokens, {dtype}", speed, "tok/s", "≥ 1200" if fast else "", speed >= 1200 if fast else None))
+    rows.append(
+        Row(
+            f"16 × 512 tokens, {dtype}",
+            speed,
+            "tok/s",
+            "≥ 1200" if fast else "",
+            speed >= 1200 if fast else None,
+        )
+    )
     gib = peak_memory() / 2**30
-    rows.append(Row(f"peak memory of the process, {dtype}", gib, "GiB", "≤ 1.40" if fast else "", gib <= 1.40 if fast else None))
+    rows.append(
+        Row(
+            f"peak memory of the process, {dtype}",
+            gib,
+            "GiB",
+            "≤ 1.40" if fast else "",
+            gib <= 1.40 if fast else None,
+        )
+    )
     return rows
 
 
@@ -110,7 +126,9 @@ def spec_of(memory: dict) -> Any:
     from engine.specs import SweepSpec
 
     task = {"kind": "access_code"}
-    return SweepSpec.from_dict({"memory": memory, "task": task, "batch": BATCH, "modulus": 16, "protocol": "outer"})
+    return SweepSpec.from_dict(
+        {"memory": memory, "task": task, "batch": BATCH, "modulus": 16, "protocol": "outer"}
+    )
 
 
 def equal_copies(count: int, vocab: int = 40_000) -> list:
@@ -119,7 +137,17 @@ def equal_copies(count: int, vocab: int = 40_000) -> list:
 
     rng = np.random.default_rng(0)
     return [
-        Copy(0, r, r, tuple(rng.integers(10, vocab, LENGTH).tolist()), ("text",) * LENGTH, (64, 65), (7,), (), LENGTH - 8)
+        Copy(
+            0,
+            r,
+            r,
+            tuple(rng.integers(10, vocab, LENGTH).tolist()),
+            ("text",) * LENGTH,
+            (64, 65),
+            (7,),
+            (),
+            LENGTH - 8,
+        )
         for r in range(count)
     ]
 
@@ -160,7 +188,9 @@ def timed(work: Callable[[], None]) -> float:
     return time.perf_counter() - start
 
 
-def against(work: Callable[[], None], other: Callable[[], None], rounds: int) -> tuple[float, float]:
+def against(
+    work: Callable[[], None], other: Callable[[], None], rounds: int
+) -> tuple[float, float]:
     """(median ratio of alternating runs, median seconds of `work`), after one warm-up of each."""
     work(), other()
     pairs = [(timed(work), timed(other)) for _ in range(rounds)]
@@ -184,7 +214,9 @@ def main(dtype: str) -> None:
     from engine.specs import ModelSpec
 
     catalog.pull("smollm2-135m", lambda text: print(text, file=sys.stderr))
-    rows = model_rows(load_model(ModelSpec(dtype=dtype)), dtype, rounds=ROUNDS if dtype == "float32" else 3)
+    rows = model_rows(
+        load_model(ModelSpec(dtype=dtype)), dtype, rounds=ROUNDS if dtype == "float32" else 3
+    )
     print(json.dumps([vars(row) for row in rows]))
 
 

@@ -44,7 +44,9 @@ def option(
     The type of `default` (bool, int, float, str, tuple) is the type of the field; a tuple is a list
     in JSON.  `long` asks for a text area.
     """
-    meta = dict(help=help, label=label, low=low, high=high, choices=tuple(choices), when=when, long=long)
+    meta = dict(
+        help=help, label=label, low=low, high=high, choices=tuple(choices), when=when, long=long
+    )
     return dataclasses.field(default=default, metadata=meta)
 
 
@@ -67,7 +69,9 @@ class Registry(dict):
         """The class of that name, or a SpecError that lists what exists."""
         if isinstance(name, str) and name in self:
             return self[name]
-        raise SpecError(FieldError(f"{self.kind}.kind", f"unknown {self.kind} {name!r}{suggest(name, self)}"))
+        raise SpecError(
+            FieldError(f"{self.kind}.kind", f"unknown {self.kind} {name!r}{suggest(name, self)}")
+        )
 
     def build(self, values: Any) -> Any:
         """A checked instance from its dict form `{"kind": name, **options}`; errors name each field."""
@@ -94,7 +98,12 @@ def suggest(name: Any, known: Sequence[str]) -> str:
 
 def fields_schema(cls: type) -> list[dict]:
     return [
-        {"name": f.name, "type": type(f.default).__name__, "default": jsonable(f.default), **f.metadata}
+        {
+            "name": f.name,
+            "type": type(f.default).__name__,
+            "default": jsonable(f.default),
+            **f.metadata,
+        }
         for f in dataclasses.fields(cls)
     ]
 
@@ -132,7 +141,9 @@ def from_options(cls: type, values: dict, prefix: str) -> Any:
         clean[name] = value
     if not errors:
         item = cls(**clean)
-        errors = [FieldError(f"{prefix}.{e.field}", e.message) for e in getattr(item, "check", list)()]
+        errors = [
+            FieldError(f"{prefix}.{e.field}", e.message) for e in getattr(item, "check", list)()
+        ]
         if not errors:
             return item
     raise SpecError(*errors)
@@ -143,11 +154,17 @@ def check_value(field: dataclasses.Field, value: Any) -> tuple[str, Any]:
     kind, meta = type(field.default), field.metadata
     low, high, choices = meta.get("low"), meta.get("high"), meta.get("choices")
     if kind is bool:
-        return ("", value) if isinstance(value, bool) else (f"must be true or false, not {value!r}", value)
+        return (
+            ("", value)
+            if isinstance(value, bool)
+            else (f"must be true or false, not {value!r}", value)
+        )
     if kind in (int, float):
         name = "a whole number" if kind is int else "a number"
         span = bounds_text(low, high)
-        whole = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        whole = (
+            isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        )
         if not whole or (kind is int and value != int(value)):
             return f"must be {name}{span}, not {value!r}", value
         if (low is not None and value < low) or (high is not None and value > high):
@@ -167,7 +184,13 @@ def check_value(field: dataclasses.Field, value: Any) -> tuple[str, Any]:
 def bounds_text(low: float | None, high: float | None) -> str:
     if low is not None and high is not None:
         return f" from {low} to {high}"
-    return f" of at least {low}" if low is not None else f" of at most {high}" if high is not None else ""
+    return (
+        f" of at least {low}"
+        if low is not None
+        else f" of at most {high}"
+        if high is not None
+        else ""
+    )
 
 
 MEMORIES = Registry("memory")

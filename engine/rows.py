@@ -41,6 +41,9 @@ ANSWERS = pa.schema(
         ("token_logprobs", pa.list_(pa.float64())),
         ("token_ranks", pa.list_(pa.int32())),
         ("token_residues", pa.list_(pa.int32())),  # of each answer token's own source; see Copy
-        ("rival_logprobs", pa.list_(pa.float64())),  # at the first answer position, in the spec's order
+        (
+            "rival_logprobs",
+            pa.list_(pa.float64()),
+        ),  # at the first answer position, in the spec's order
     ]
 )

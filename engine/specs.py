@@ -33,7 +33,9 @@ PROTOCOLS = ("outer", "in_sequence", "grid_origin", "lengthen", "pair")
 class ModelSpec:
     """Which weights answer, in which number format, where."""
 
-    id: str = option("smollm2-135m", "a catalog name, a Hugging Face id, or a local folder", label="Model")
+    id: str = option(
+        "smollm2-135m", "a catalog name, a Hugging Face id, or a local folder", label="Model"
+    )
     revision: str = option("", "commit or tag of a hub model; empty is its main branch")
     dtype: str = option(
         "float32",
@@ -59,7 +61,9 @@ class ModelSpec:
         if not self.id.strip():
             errors.append(FieldError("id", "is empty; give a catalog name, a hub id or a folder"))
         if self.device.split(":")[0] not in ("cpu", "cuda", "mps"):
-            errors.append(FieldError("device", f"must be cpu, cuda, cuda:N or mps, not {self.device!r}"))
+            errors.append(
+                FieldError("device", f"must be cpu, cuda, cuda:N or mps, not {self.device!r}")
+            )
         return errors
 
 
@@ -67,12 +71,20 @@ class ModelSpec:
 class Settings:
     """The sweep's own numbers: which copies, how many, how scored (SCIENCE §2, §3)."""
 
-    protocol: str = option("", "how copies differ: what is padded or moved", choices=("", *PROTOCOLS))
-    modulus: int = option(0, "residues R; 0 takes the larger of lcm of the strides and 2S", low=0, high=4096)
+    protocol: str = option(
+        "", "how copies differ: what is padded or moved", choices=("", *PROTOCOLS)
+    )
+    modulus: int = option(
+        0, "residues R; 0 takes the larger of lcm of the strides and 2S", low=0, high=4096
+    )
     samples: int = option(12, "logical samples, each seen at every residue", low=1)
-    seed: int = option(0, "seed of prompts; the same seed gives the same tokens", low=0, high=2**31 - 1)
+    seed: int = option(
+        0, "seed of prompts; the same seed gives the same tokens", low=0, high=2**31 - 1
+    )
     measure: str = option("joint", "what mean, worst and gap are of", choices=MEASURES)
-    batch: int = option(4, "copies in one forward; part of the key, so that bits repeat", low=1, high=256)
+    batch: int = option(
+        4, "copies in one forward; part of the key, so that bits repeat", low=1, high=256
+    )
     rows: str = option("all", "which token rows are stored", choices=("all", "scored"))
     scan: bool = option(False, "compress one layer at a time and report each (layer sensitivity)")
 
@@ -103,7 +115,9 @@ class SweepSpec:
         own = {f.name for f in fields(Settings)}
         known = own | {"model", "memory", "task", "control"}
         errors = [
-            FieldError(str(name), f"unknown key{suggest(name, known)}") for name in values if name not in known
+            FieldError(str(name), f"unknown key{suggest(name, known)}")
+            for name in values
+            if name not in known
         ]
         parts = {}
         makers = {
@@ -169,7 +183,9 @@ def _resolve(settings: Settings, memory: Any, task: Any) -> Settings:
         settings = replace(settings, samples=min(settings.samples, size))
     if protocol not in task.protocols():
         allowed = ", ".join(task.protocols())
-        raise SpecError(FieldError("protocol", f"task {task.kind!r} can be padded as {allowed}, not {protocol}"))
+        raise SpecError(
+            FieldError("protocol", f"task {task.kind!r} can be padded as {allowed}, not {protocol}")
+        )
     if protocol == "pair":
         return replace(settings, protocol=protocol, modulus=2, scan=settings.scan)
     strides = memory.strides()
@@ -203,10 +219,16 @@ def _control(spec: SweepSpec, given: Any) -> SweepSpec | None:
     if extra:
         raise SpecError(FieldError(f"control.{extra[0]}", "unknown key; known: memory, model"))
     try:
-        model = from_options(ModelSpec, _table(given["model"], "model"), "model") if given.get("model") else spec.model
+        model = (
+            from_options(ModelSpec, _table(given["model"], "model"), "model")
+            if given.get("model")
+            else spec.model
+        )
         memory = MEMORIES.build(given.get("memory") or {"kind": "full"})
     except SpecError as error:
-        raise SpecError(*(FieldError(f"control.{e.field}", e.message) for e in error.errors)) from None
+        raise SpecError(
+            *(FieldError(f"control.{e.field}", e.message) for e in error.errors)
+        ) from None
     control = SweepSpec(model, memory, spec.task, replace(spec.settings, scan=False))
     return None if control == replace(spec, control=None) else control
 

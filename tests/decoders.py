@@ -3,6 +3,10 @@
 import torch
 import transformers as hf
 
+from engine.memory import MEMORIES, attention
+from engine.memory.rotary import Rotary
+from engine.models.loader import full_layers
+
 BASE = dict(
     vocab_size=97,
     hidden_size=64,
@@ -16,7 +20,12 @@ BASE = dict(
     pad_token_id=0,
 )
 HEADS = {**BASE, "head_dim": 16}
-YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0, "original_max_position_embeddings": 256}
+YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 1e4,
+    "factor": 2.0,
+    "original_max_position_embeddings": 256,
+}
 
 READ = {
     "llama": hf.LlamaConfig(**BASE),
@@ -27,7 +36,9 @@ READ = {
     "qwen3": hf.Qwen3Config(**HEADS),
     "mistral": hf.MistralConfig(**BASE, sliding_window=None),
     "gemma3": hf.Gemma3TextConfig(
-        **HEADS, layer_types=["sliding_attention", "full_attention", "full_attention"], sliding_window=8
+        **HEADS,
+        layer_types=["sliding_attention", "full_attention", "full_attention"],
+        sliding_window=8,
     ),
     "phi3": hf.Phi3Config(**BASE),
     "gpt-neox": hf.GPTNeoXConfig(**{**BASE, "num_key_value_heads": 8}),
@@ -72,3 +83,23 @@ def make(config, dtype=torch.float64, seed=0, attention="sdpa"):
         if parameter.ndim > 1:
             parameter.mul_(4)
     return model
+
+
+def pooled(**options):
+    """A pooled memory without local window and sinks, unless they are given."""
+    return MEMORIES.build({"kind": "pooled", "local": 0, "sinks": 0, **options})
+
+
+def ours(config, **options):
+    """A model that reads through our attention."""
+    attention.register()
+    model = make(config, **options)
+    model.set_attn_implementation(attention.NAME)
+    return model
+
+
+def read(model, ids, memory, origin=(0,), context_end=None, cache=None):
+    """Logits of one forward with a memory."""
+    full = full_layers(model.config)
+    with attention.reading(memory, Rotary(model), full, torch.tensor(origin), context_end):
+        return model(ids, cache=cache, use_cache=cache is not None).logits

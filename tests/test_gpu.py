@@ -24,7 +24,13 @@ def test_rows_on_a_gpu_equal_the_cpus(name, protocol):
     for device in ("cpu", "cuda"):
         model = make(READ[name], torch.float64).to(device)
         check = self_check(model, name)
-        loaded = Loaded(ModelSpec(dtype="float64", device=device), model, Letters(), facts_of(model.config), check)
+        loaded = Loaded(
+            ModelSpec(dtype="float64", device=device),
+            model,
+            Letters(),
+            facts_of(model.config),
+            check,
+        )
         batches = sweep(spec(modulus=8), loaded, copies_of(protocol))
         found[device] = [p for b in batches for p in b.answers.column("logprob").to_pylist()]
     np.testing.assert_allclose(found["cuda"], found["cpu"], atol=1e-5)

@@ -41,17 +41,35 @@ class Letters:
 def loaded():
     model = make(READ["llama"])
     check = self_check(model, "llama")
-    return Loaded(ModelSpec(dtype="float64"), model, Letters(), facts_of(model.config, "float64"), check)
+    return Loaded(
+        ModelSpec(dtype="float64"), model, Letters(), facts_of(model.config, "float64"), check
+    )
 
 
 def spec(memory=None, **settings):
-    pooled = {"kind": "pooled", "window": 4, "stride": 4, "gate": "onehot", "offset": 1, "local": 2, "sinks": 1}
-    return SweepSpec.from_dict({"memory": memory or pooled, "task": {"kind": "access_code"}, **settings})
+    pooled = {
+        "kind": "pooled",
+        "window": 4,
+        "stride": 4,
+        "gate": "onehot",
+        "offset": 1,
+        "local": 2,
+        "sinks": 1,
+    }
+    return SweepSpec.from_dict(
+        {"memory": memory or pooled, "task": {"kind": "access_code"}, **settings}
+    )
 
 
 def sample(index=0, length=90):
     tokens = tuple(int(t) for t in np.random.default_rng(index).integers(3, 97, length))
-    slots = (Slot("before", 60), Slot("after", 66), Slot("front", 0), Slot("back", 80), Slot("pad", 60))
+    slots = (
+        Slot("before", 60),
+        Slot("after", 66),
+        Slot("front", 0),
+        Slot("back", 80),
+        Slot("pad", 60),
+    )
     return LogicalSample(
         index=index, tokens=tokens, roles=("text",) * length, target=(62, 64), answer=tokens[62:64] + (5,),
         rivals=(7, 9), rival_texts=("7", "9"), answer_text="", slots=slots, filler=11, context_end=80,
@@ -66,7 +84,9 @@ def plain_logits(loaded, memory, copy):
     """The whole model with its own head, one copy alone, nothing shared."""
     ids = torch.tensor([copy.tokens + copy.answer[:-1]])
     full = loaded.facts.full_layers
-    with attention.reading(memory, attention.Rotary(loaded.model), full, torch.tensor([copy.origin]), copy.context_end):
+    with attention.reading(
+        memory, attention.Rotary(loaded.model), full, torch.tensor([copy.origin]), copy.context_end
+    ):
         return loaded.model(ids, use_cache=False).logits[0].log_softmax(-1)
 
 
@@ -74,7 +94,10 @@ def plain_logits(loaded, memory, copy):
 @pytest.mark.parametrize("when", ["streamed", "after_context"])
 def test_rows_equal_a_plain_forward(loaded, protocol, when):
     """Batching, the beginning computed once, slices of the head: none may move a number."""
-    s = spec({"kind": "pooled", "window": 4, "stride": 4, "local": 2, "sinks": 1, "when": when}, modulus=8)
+    s = spec(
+        {"kind": "pooled", "window": 4, "stride": 4, "local": 2, "sinks": 1, "when": when},
+        modulus=8,
+    )
     copies = copies_of(protocol)
     found = list(sweep(s, loaded, copies))
     answers = [row for b in found for row in b.answers.to_pylist()]
@@ -86,9 +109,15 @@ def test_rows_equal_a_plain_forward(loaded, protocol, when):
         expected = [float(logp[start + i, t]) for i, t in enumerate(copy.answer)]
         np.testing.assert_allclose(row["token_logprobs"], expected, **LOGIT)
         assert row["logprob"] == pytest.approx(sum(expected))
-        np.testing.assert_allclose(row["rival_logprobs"], [float(logp[start, r]) for r in copy.rivals], **LOGIT)
-        assert row["correct"] == all(int(logp[start + i].argmax()) == t for i, t in enumerate(copy.answer))
-        ranks = [int((logp[start + i] > logp[start + i, t]).sum()) for i, t in enumerate(copy.answer)]
+        np.testing.assert_allclose(
+            row["rival_logprobs"], [float(logp[start, r]) for r in copy.rivals], **LOGIT
+        )
+        assert row["correct"] == all(
+            int(logp[start + i].argmax()) == t for i, t in enumerate(copy.answer)
+        )
+        ranks = [
+            int((logp[start + i] > logp[start + i, t]).sum()) for i, t in enumerate(copy.answer)
+        ]
         assert row["token_ranks"] == ranks
         mine = next(t for t in tokens if copy.shift in set(t["shift"]))
         mine = mine[mine["shift"] == copy.shift]
@@ -126,18 +155,28 @@ def test_the_same_spec_gives_the_same_bits_also_after_a_resume(loaded):
 def test_the_control_of_a_grid_origin_sweep_is_constant(loaded):
     s = spec(modulus=8, protocol="grid_origin")
     copies = copies_of("grid_origin")
-    control = {row for b in sweep(s.control, loaded, copies) for row in b.answers.column("logprob").to_pylist()}
-    memory = [row for b in sweep(s, loaded, copies) for row in b.answers.column("logprob").to_pylist()]
+    control = {
+        row
+        for b in sweep(s.control, loaded, copies)
+        for row in b.answers.column("logprob").to_pylist()
+    }
+    memory = [
+        row for b in sweep(s, loaded, copies) for row in b.answers.column("logprob").to_pylist()
+    ]
     assert len(control) == 1
     np.testing.assert_allclose(memory[:4], memory[4:], atol=1e-12)  # r and r + S meet the same grid
     assert len({round(m, 9) for m in memory}) == 4
 
 
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(5, 7)), min_size=1, max_size=40), st.integers(1, 5))
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(5, 7)), min_size=1, max_size=40),
+    st.integers(1, 5),
+)
 @settings(max_examples=60, deadline=None)
 def test_batches_keep_order_and_never_mix_lengths_or_samples(shape, size):
     made = [
-        Copy(s, i, 0, tuple(range(n)), ("text",) * n, (0, 1), (1,), (), 3) for i, (s, n) in enumerate(sorted(shape))
+        Copy(s, i, 0, tuple(range(n)), ("text",) * n, (0, 1), (1,), (), 3)
+        for i, (s, n) in enumerate(sorted(shape))
     ]
     found = batches(made, size)
     assert [c for b in found for c in b] == made
@@ -176,7 +215,9 @@ def test_a_map_is_the_layers_attention(loaded):
     np.testing.assert_allclose(found.weights.astype(float).sum(1), 1, atol=2e-3)
     entries = found.key_kind.count("entry")
     assert found.key_kind == ["entry"] * entries + ["token"] * len(copy.tokens)
-    assert {b - a for a, b in zip(found.key_start[:entries], found.key_stop[:entries], strict=True)} == {4}
+    assert {
+        b - a for a, b in zip(found.key_start[:entries], found.key_stop[:entries], strict=True)
+    } == {4}
     causal = found.weights[:, entries:][np.triu_indices(len(copy.tokens), 1)]
     assert not causal.any()
     full = attention_map(s.control, loaded, copy, layer=1, head=3)

@@ -90,12 +90,18 @@ class Reading:
         for other in self.layouts.values():
             if other and len(other.pieces) and _same(other, plan, queries, key):
                 return other
-        when = self.context_end if getattr(self.memory, "when", "streamed") == "after_context" else None
+        when = (
+            self.context_end
+            if getattr(self.memory, "when", "streamed") == "after_context"
+            else None
+        )
         return make_layout(plan, queries, key, self.rotary, when, piece)
 
 
 READING: ContextVar[Reading | None] = ContextVar("phasescope_reading", default=None)
-RECORD: ContextVar[list | None] = ContextVar("phasescope_record", default=None)  # for the self-check
+RECORD: ContextVar[list | None] = ContextVar(
+    "phasescope_record", default=None
+)  # for the self-check
 
 
 def register() -> None:
@@ -140,14 +146,18 @@ def attention(
     if current and current.watch and current.watch[0] == module.layer_idx:
         current.seen = watched(layout, query, key, scaling, current.watch[1])
     if not layout:
-        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
+        return sdpa_attention_forward(
+            module, query, key, value, attention_mask, scaling=scaling, **kwargs
+        )
     for name in UNSUPPORTED:
         if kwargs.get(name) is not None:
             raise ValueError(f"attention with {name} cannot be read through a memory")
     return attend(layout, query, key, value, scaling), None
 
 
-def make_layout(plan: Plan, queries: int, key: Tensor, rotary: Rotary, context_end: int | None, piece: int) -> Layout:
+def make_layout(
+    plan: Plan, queries: int, key: Tensor, rotary: Rotary, context_end: int | None, piece: int
+) -> Layout:
     """Cut T queries into pieces; of each, find the entries and tokens that are seen at all."""
     length, device = key.shape[2], key.device
     positions = torch.arange(length - queries, length, device=device)
@@ -206,7 +216,9 @@ def _average(x: Tensor, index: Tensor, weight: Tensor) -> Tensor:
     return (members * weight.to(x.dtype)[:, None, ..., None]).sum(3)
 
 
-def attend(layout: Layout, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
+def attend(
+    layout: Layout, query: Tensor, key: Tensor, value: Tensor, scaling: float | None
+) -> Tensor:
     """Softmax over entries and exact tokens, piece by piece → (B, T, HG, D).
 
     The G queries of a KV head are laid one after another, so that keys are never repeated.
@@ -222,12 +234,16 @@ def attend(layout: Layout, query: Tensor, key: Tensor, value: Tensor, scaling: f
         count = q.shape[2]
         q = q.reshape(rows, heads, group * count, size)
         mask = piece.mask.repeat(1, 1, group, 1)
-        found = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scaling)
+        found = torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, scale=scaling
+        )
         out[:, piece.queries] = found.reshape(rows, heads * group, count, -1).transpose(1, 2)
     return out
 
 
-def watched(layout: Layout | None, query: Tensor, key: Tensor, scaling: float | None, head: int) -> Weights:
+def watched(
+    layout: Layout | None, query: Tensor, key: Tensor, scaling: float | None, head: int
+) -> Weights:
     """Attention weights of one query head over all entries and all tokens (0 where unseen)."""
     group = query.shape[1] // key.shape[1]
     q = query[:, head].float()

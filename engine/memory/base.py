@@ -51,7 +51,9 @@ class Plan:
         if device.type == "cpu":
             return self
         names = ("index", "k_weight", "v_weight", "anchor", "last", "covered")
-        moved = {name: getattr(self, name) for name in names} | ({"bias": self.bias} if self.bias is not None else {})
+        moved = {name: getattr(self, name) for name in names} | (
+            {"bias": self.bias} if self.bias is not None else {}
+        )
         if device.type == "mps":
             moved = {k: x.float() if x.is_floating_point() else x for k, x in moved.items()}
         return replace(self, **{k: x.to(device) for k, x in moved.items()})

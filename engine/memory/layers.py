@@ -64,7 +64,11 @@ def strides(text: str) -> dict[int, int]:
 def spelled(value: Any) -> Any:
     """A list of layers, or a table layer → stride, in the words above; anything else unchanged."""
     if isinstance(value, dict):
-        return ", ".join(f"{layer}:{stride}" for layer, stride in sorted(value.items(), key=lambda p: str(p[0])))
-    if isinstance(value, list | tuple) and all(isinstance(v, int) and not isinstance(v, bool) for v in value):
+        return ", ".join(
+            f"{layer}:{stride}" for layer, stride in sorted(value.items(), key=lambda p: str(p[0]))
+        )
+    if isinstance(value, list | tuple) and all(
+        isinstance(v, int) and not isinstance(v, bool) for v in value
+    ):
         return ", ".join(map(str, sorted(value)))
     return value

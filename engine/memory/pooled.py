@@ -23,14 +23,37 @@ GATES = ("mean", "onehot", "hand")
 class Pooled:
     """Windows of tokens pooled into entries, training-free."""
 
-    window: int = option(4, "W, tokens that one entry is made of", label="Window W", low=1, high=4096)
-    stride: int = option(4, "S, tokens from one window's start to the next; at most W", label="Stride S", low=1)
-    gate: str = option("mean", "weights inside a window: equal, one offset, or by hand", label="Gate", choices=GATES)
-    offset: int = option(0, "the offset that a one-hot gate keeps", label="Offset", low=0, when="gate=onehot")
-    weights: tuple = option((), "one weight per offset, not negative", label="Weights", when="gate=hand")
-    v_gate: str = option("same", "gate of the values, if not the keys'", label="Value gate", choices=("same", *GATES))
-    v_offset: int = option(0, "offset that the values' one-hot gate keeps", label="Value offset", low=0, when="v_gate=onehot")
-    v_weights: tuple = option((), "the values' weights, one per offset", label="Value weights", when="v_gate=hand")
+    window: int = option(
+        4, "W, tokens that one entry is made of", label="Window W", low=1, high=4096
+    )
+    stride: int = option(
+        4, "S, tokens from one window's start to the next; at most W", label="Stride S", low=1
+    )
+    gate: str = option(
+        "mean",
+        "weights inside a window: equal, one offset, or by hand",
+        label="Gate",
+        choices=GATES,
+    )
+    offset: int = option(
+        0, "the offset that a one-hot gate keeps", label="Offset", low=0, when="gate=onehot"
+    )
+    weights: tuple = option(
+        (), "one weight per offset, not negative", label="Weights", when="gate=hand"
+    )
+    v_gate: str = option(
+        "same", "gate of the values, if not the keys'", label="Value gate", choices=("same", *GATES)
+    )
+    v_offset: int = option(
+        0,
+        "offset that the values' one-hot gate keeps",
+        label="Value offset",
+        low=0,
+        when="v_gate=onehot",
+    )
+    v_weights: tuple = option(
+        (), "the values' weights, one per offset", label="Value weights", when="v_gate=hand"
+    )
     anchor: str = option(
         "weighted",
         "position to which a pooled key is rotated; weighted is the gate's mean position",
@@ -43,19 +66,34 @@ class Pooled:
         label="Keys",
         choices=("unrotated", "rotated"),
     )
-    local: int = option(16, "L, an entry is seen when it closed L tokens ago; until then exact", label="Local", low=0)
+    local: int = option(
+        16,
+        "L, an entry is seen when it closed L tokens ago; until then exact",
+        label="Local",
+        low=0,
+    )
     sinks: int = option(4, "first tokens that stay exact and are in no pool", label="Sinks", low=0)
-    layers: str = option("all", 'compressed layers: "all", "0-7, 9" or "all but 8, 18"', label="Layers")
-    strides_by_layer: str = option("", 'strides of single layers: "0-9:4, 10-29:8"', label="Strides by layer")
+    layers: str = option(
+        "all", 'compressed layers: "all", "0-7, 9" or "all but 8, 18"', label="Layers"
+    )
+    strides_by_layer: str = option(
+        "", 'strides of single layers: "0-9:4, 10-29:8"', label="Strides by layer"
+    )
     when: str = option(
         "streamed",
         "streamed: each token reads the compressed past; after_context: the context is exact, then compressed once",
         label="When",
         choices=("streamed", "after_context"),
     )
-    origin: int = option(0, "where the grid starts; −S with W = 2S is DeepSeek's layout", label="Grid origin")
-    beside: bool = option(False, "entries beside the local window: seen as soon as they close", label="Beside")
-    count_bias: bool = option(False, "add log of the number of members to an entry's logit", label="Count bias")
+    origin: int = option(
+        0, "where the grid starts; −S with W = 2S is DeepSeek's layout", label="Grid origin"
+    )
+    beside: bool = option(
+        False, "entries beside the local window: seen as soon as they close", label="Beside"
+    )
+    count_bias: bool = option(
+        False, "add log of the number of members to an entry's logit", label="Count bias"
+    )
 
     @classmethod
     def normalise(cls, values: dict) -> dict:
@@ -88,21 +126,33 @@ class Pooled:
             (self.v_gate, self.v_offset, self.v_weights, "v_"),
         ):
             if gate == "onehot" and offset >= self.window:
-                errors.append(FieldError(f"{name}offset", f"must be from 0 to {self.window - 1}, inside the window"))
+                errors.append(
+                    FieldError(
+                        f"{name}offset", f"must be from 0 to {self.window - 1}, inside the window"
+                    )
+                )
             if gate == "hand":
                 errors += _weights_problem(weights, self.window, f"{name}weights")
         if words := layer_words.problem(self.layers):
             errors.append(FieldError("layers", words))
         try:
-            wide = {s for s in layer_words.strides(self.strides_by_layer).values() if s > self.window}
+            wide = {
+                s for s in layer_words.strides(self.strides_by_layer).values() if s > self.window
+            }
             if wide:
                 errors.append(
-                    FieldError("strides_by_layer", f"stride {max(wide)} exceeds window {self.window}: gaps")
+                    FieldError(
+                        "strides_by_layer", f"stride {max(wide)} exceeds window {self.window}: gaps"
+                    )
                 )
         except ValueError as error:
             errors.append(FieldError("strides_by_layer", str(error)))
         if abs(self.origin) >= 4096 or self.origin <= -self.window:
-            errors.append(FieldError("origin", f"must be above −{self.window} (minus the window) and below 4096"))
+            errors.append(
+                FieldError(
+                    "origin", f"must be above −{self.window} (minus the window) and below 4096"
+                )
+            )
         return errors
 
     def check_model(self, n_layers: int, full_layers: tuple[int, ...]) -> list[FieldError]:
@@ -113,10 +163,18 @@ class Pooled:
         ):
             beyond = [i for i in named if i >= n_layers]
             if beyond:
-                errors.append(FieldError(field, f"layer {beyond[0]} does not exist: layers are 0 to {n_layers - 1}"))
+                errors.append(
+                    FieldError(
+                        field, f"layer {beyond[0]} does not exist: layers are 0 to {n_layers - 1}"
+                    )
+                )
             sliding = [i for i in named if i < n_layers and i not in full_layers]
             if sliding and not self.layers.startswith("all"):
-                errors.append(FieldError(field, f"layer {sliding[0]} has a sliding window and no long memory to pool"))
+                errors.append(
+                    FieldError(
+                        field, f"layer {sliding[0]} has a sliding window and no long memory to pool"
+                    )
+                )
         if not errors and not any(layer_words.chosen(self.layers, i) for i in full_layers):
             errors.append(FieldError("layers", "leaves no layer with full attention to compress"))
         return errors
@@ -140,7 +198,11 @@ class Pooled:
             return None
         stride = layer_words.strides(self.strides_by_layer).get(layer, self.stride)
         k_gate = _gate(self.gate, self.offset, self.weights, self.window)
-        v_gate = k_gate if self.v_gate == "same" else _gate(self.v_gate, self.v_offset, self.v_weights, self.window)
+        v_gate = (
+            k_gate
+            if self.v_gate == "same"
+            else _gate(self.v_gate, self.v_offset, self.v_weights, self.window)
+        )
         return window_plan(
             length=length,
             origin=self.origin + origin % stride,
@@ -158,21 +220,38 @@ class Pooled:
 
 
 def _whole(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == int(value) and value >= 1
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and value == int(value)
+        and value >= 1
+    )
 
 
 def raise_stride(value: object) -> None:
     from engine.registry import SpecError
 
-    raise SpecError(FieldError("memory.stride", f"stride must be a whole number from 1 to the window, not {value!r}"))
+    raise SpecError(
+        FieldError(
+            "memory.stride", f"stride must be a whole number from 1 to the window, not {value!r}"
+        )
+    )
 
 
 def _weights_problem(weights: tuple, window: int, name: str) -> list[FieldError]:
-    numbers = [w for w in weights if isinstance(w, int | float) and not isinstance(w, bool) and math.isfinite(w)]
+    numbers = [
+        w
+        for w in weights
+        if isinstance(w, int | float) and not isinstance(w, bool) and math.isfinite(w)
+    ]
     if len(numbers) != len(weights) or any(w < 0 for w in numbers):
         return [FieldError(name, "weights must be finite numbers, none below 0")]
     if len(weights) != window:
-        return [FieldError(name, f"{len(weights)} weights for a window of {window}: one per offset is needed")]
+        return [
+            FieldError(
+                name, f"{len(weights)} weights for a window of {window}: one per offset is needed"
+            )
+        ]
     return [] if sum(numbers) > 0 else [FieldError(name, "weights must not all be 0")]
 
 

@@ -41,7 +41,10 @@ class Rotary:
 def find(model: Any) -> Any:
     """The module that makes cos and sin.  LookupError where there is none (GPT-2)."""
     for name, module in model.named_modules():
-        if name.rpartition(".")[2].startswith("rotary") and "position_ids" in inspect.signature(module.forward).parameters:
+        if (
+            name.rpartition(".")[2].startswith("rotary")
+            and "position_ids" in inspect.signature(module.forward).parameters
+        ):
             return module
     raise LookupError("no rotary position embedding")
 

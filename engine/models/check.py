@@ -35,11 +35,15 @@ def self_check(model: Any, name: str) -> dict[str, float]:
     if kind in ("dynamic", "longrope"):
         raise refuse(f"its {kind} RoPE changes with length, so cached keys cannot be un-rotated")
     if getattr(config, "attn_logit_softcapping", None):
-        raise refuse("its attention logits are capped (softcap), which pooled entries are not defined for")
+        raise refuse(
+            "its attention logits are capped (softcap), which pooled entries are not defined for"
+        )
     try:
         rotary = Rotary(model)
     except LookupError:
-        raise refuse("it has no rotary position embedding (RoPE), so keys cannot be moved to an entry's position") from None
+        raise refuse(
+            "it has no rotary position embedding (RoPE), so keys cannot be moved to an entry's position"
+        ) from None
     from engine.models.loader import full_layers
 
     full = full_layers(config)
@@ -52,18 +56,26 @@ def self_check(model: Any, name: str) -> dict[str, float]:
     except (TypeError, RuntimeError, AttributeError, KeyError, ValueError) as error:
         if isinstance(error, SpecError):
             raise
-        raise refuse(f"its attention does not follow the interface ({type(error).__name__}: {error})") from None
+        raise refuse(
+            f"its attention does not follow the interface ({type(error).__name__}: {error})"
+        ) from None
 
 
-def _measure(model: Any, rotary: Rotary, ids: Tensor, full: tuple[int, ...], config: Any, refuse: Any) -> dict:
+def _measure(
+    model: Any, rotary: Rotary, ids: Tensor, full: tuple[int, ...], config: Any, refuse: Any
+) -> dict:
     stock = model(ids).logits
     model.set_attn_implementation(attention.NAME)
     with recording() as calls:
         ours = model(ids).logits
     missing = sorted(set(range(config.num_hidden_layers)) - {call[0].layer_idx for call in calls})
     if missing:
-        raise refuse(f"attention of layer {missing[0]} bypasses the registry of attention functions")
-    unknown = sorted({n for call in calls for n in attention.UNSUPPORTED if call[3].get(n) is not None})
+        raise refuse(
+            f"attention of layer {missing[0]} bypasses the registry of attention functions"
+        )
+    unknown = sorted(
+        {n for call in calls for n in attention.UNSUPPORTED if call[3].get(n) is not None}
+    )
     if unknown:
         raise refuse(f"its attention uses {unknown[0]}, which pooled entries are not defined for")
     if not torch.equal(stock, ours):
@@ -79,11 +91,15 @@ def _measure(model: Any, rotary: Rotary, ids: Tensor, full: tuple[int, ...], con
     with attention.reading(one, rotary, full, torch.zeros(1, dtype=torch.long)):
         identity = _relative(model(ids).logits, stock)
     if not identity <= limit:
-        raise refuse(f"W = S = 1 differs from full attention by {identity:.1e} of the logits' spread")
+        raise refuse(
+            f"W = S = 1 differs from full attention by {identity:.1e} of the logits' spread"
+        )
     hidden = model.base_model(ids).last_hidden_state
     head = _relative(Head(model).logits(hidden), stock)
     if not head <= limit:
-        raise refuse("its logits are changed after the language-model head in a way that is not known here")
+        raise refuse(
+            "its logits are changed after the language-model head in a way that is not known here"
+        )
     return {"unrotated_keys": unrotation, "window_1_stride_1": identity, "head": head}
 
 
@@ -145,7 +161,8 @@ def captured(model: Any):
     handles = [
         module.register_forward_pre_hook(keep, with_kwargs=True)
         for module in model.modules()
-        if hasattr(module, "layer_idx") and "position_embeddings" in inspect.signature(module.forward).parameters
+        if hasattr(module, "layer_idx")
+        and "position_embeddings" in inspect.signature(module.forward).parameters
     ]
     try:
         yield inputs

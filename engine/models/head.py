@@ -43,11 +43,18 @@ class Head:
     def logprobs(self, hidden: Tensor) -> Tensor:
         """(P, V) float32 (float64 for float64 models)."""
         logits = self.logits(hidden)
-        return logits.log_softmax(-1) if logits.dtype == torch.float64 else logits.float().log_softmax(-1)
+        return (
+            logits.log_softmax(-1)
+            if logits.dtype == torch.float64
+            else logits.float().log_softmax(-1)
+        )
 
     def score(self, hidden: Tensor, gold: Tensor) -> Scores:
         """hidden (P, d), gold (P,) next tokens."""
-        parts = [self._slice(hidden[i : i + SLICE], gold[i : i + SLICE]) for i in range(0, len(gold), SLICE)]
+        parts = [
+            self._slice(hidden[i : i + SLICE], gold[i : i + SLICE])
+            for i in range(0, len(gold), SLICE)
+        ]
         return Scores(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
     def _slice(self, hidden: Tensor, gold: Tensor) -> Scores:

@@ -68,14 +68,20 @@ def _local(path: Path, name: str) -> Source:
     if path.suffix == ".gguf" and path.is_file():
         return Source(str(path.parent), {"gguf_file": path.name})
     if path.is_file():
-        raise refuse(f"{name} is one file; only .gguf files load alone, other models are folders with safetensors")
+        raise refuse(
+            f"{name} is one file; only .gguf files load alone, other models are folders with safetensors"
+        )
     if not path.is_dir():
-        raise refuse(f"no folder {name}; give a folder with config.json and safetensors, or a .gguf file")
+        raise refuse(
+            f"no folder {name}; give a folder with config.json and safetensors, or a .gguf file"
+        )
     ggufs = sorted(path.glob("*.gguf"))
     if not (path / "config.json").is_file():
         if len(ggufs) == 1:
             return Source(str(path), {"gguf_file": ggufs[0].name})
-        raise refuse(f"{name} has no config.json; looked for config.json with *.safetensors, or one *.gguf")
+        raise refuse(
+            f"{name} has no config.json; looked for config.json with *.safetensors, or one *.gguf"
+        )
     if not list(path.glob("*.safetensors")):
         pickles = [*path.glob("*.bin"), *path.glob("*.pt"), *path.glob("*.pth")]
         found = f" ({pickles[0].name} is a pickle, which can run code)" if pickles else ""
@@ -90,7 +96,9 @@ def _hub(name: str, revision: str) -> Source:
     options = {"revision": revision or None}
     wanted = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
     try:
-        return Source(snapshot_download(name, local_files_only=True, allow_patterns=wanted, **options), {})
+        return Source(
+            snapshot_download(name, local_files_only=True, allow_patterns=wanted, **options), {}
+        )
     except (LocalEntryNotFoundError, FileNotFoundError):
         pass
     except ValueError as error:
@@ -104,7 +112,9 @@ def _hub(name: str, revision: str) -> Source:
     try:
         return Source(snapshot_download(name, allow_patterns=wanted, **options), {})
     except HfHubHTTPError as error:
-        raise refuse(f"{name} could not be fetched from {constants.ENDPOINT}: {str(error).splitlines()[0]}") from None
+        raise refuse(
+            f"{name} could not be fetched from {constants.ENDPOINT}: {str(error).splitlines()[0]}"
+        ) from None
 
 
 def _reachable(endpoint: str, seconds: float = 3.0) -> bool:
@@ -127,7 +137,9 @@ def load_tokenizer(model: ModelSpec):
     except Exception as error:
         raise refuse(f"the tokenizer of {model.id} does not load: {_first_line(error)}") from None
     if not tokenizer.is_fast:
-        raise refuse(f"{model.id} has no fast tokenizer, which is needed to place tokens in the text")
+        raise refuse(
+            f"{model.id} has no fast tokenizer, which is needed to place tokens in the text"
+        )
     return tokenizer
 
 
@@ -148,7 +160,9 @@ def facts(model: ModelSpec) -> Facts:
     config = load_config(model)
     for name in ("num_hidden_layers", "num_attention_heads", "hidden_size", "vocab_size"):
         if not getattr(config, name, None):
-            raise refuse(f"{model.id} ({config.model_type}) gives no {name}: not a decoder of a known kind")
+            raise refuse(
+                f"{model.id} ({config.model_type}) gives no {name}: not a decoder of a known kind"
+            )
     return facts_of(config, model.dtype)
 
 
@@ -158,7 +172,9 @@ def facts_of(config: Any, dtype: str = "float32") -> Facts:
     head_dim = getattr(config, "head_dim", None) or hidden // q_heads
     width = getattr(config, "intermediate_size", None) or 4 * hidden
     layer = hidden * head_dim * (2 * q_heads + 2 * kv_heads) + 3 * hidden * width
-    embeddings = config.vocab_size * hidden * (1 if getattr(config, "tie_word_embeddings", False) else 2)
+    embeddings = (
+        config.vocab_size * hidden * (1 if getattr(config, "tie_word_embeddings", False) else 2)
+    )
     return Facts(
         n_layers=config.num_hidden_layers,
         full_layers=full_layers(config),
@@ -179,7 +195,9 @@ def full_layers(config: Any) -> tuple[int, ...]:
     kinds = getattr(config, "layer_types", None)
     if kinds:
         return tuple(i for i, kind in enumerate(kinds) if kind == "full_attention")
-    windowed = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
+    windowed = getattr(config, "sliding_window", None) and getattr(
+        config, "use_sliding_window", True
+    )
     return () if windowed else tuple(range(config.num_hidden_layers))
 
 
@@ -196,7 +214,9 @@ class Loaded:
     def provenance(self) -> dict[str, Any]:
         return {
             "model": self.spec.id,
-            "revision": self.spec.revision or getattr(self.model.config, "_commit_hash", None) or "local",
+            "revision": self.spec.revision
+            or getattr(self.model.config, "_commit_hash", None)
+            or "local",
             "weights": weight_hash(self.model),
             "tokenizer": tokenizer_hash(self.tokenizer),
             "dtype": self.spec.dtype,
@@ -237,12 +257,22 @@ def _device(name: str) -> str:
     import torch
 
     kind = name.split(":")[0]
-    ready = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    ready = {
+        "cpu": True,
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+    }
     if not ready[kind]:
         here = ", ".join(k for k, ok in ready.items() if ok)
-        raise SpecError(FieldError("model.device", f"{name} is not available here; available: {here}"))
+        raise SpecError(
+            FieldError("model.device", f"{name} is not available here; available: {here}")
+        )
     if kind == "cuda" and ":" in name and int(name.split(":")[1]) >= torch.cuda.device_count():
-        raise SpecError(FieldError("model.device", f"{name} does not exist; {torch.cuda.device_count()} GPUs are here"))
+        raise SpecError(
+            FieldError(
+                "model.device", f"{name} does not exist; {torch.cuda.device_count()} GPUs are here"
+            )
+        )
     return name
 
 

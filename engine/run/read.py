@@ -30,7 +30,10 @@ def reader(
     origin = torch.tensor(origins[:1] if one else origins)
     rotary = Rotary(loaded.model)
     full = loaded.facts.full_layers
-    with torch.inference_mode(), reading(memory, rotary, full, origin, ends.pop(), watch) as current:
+    with (
+        torch.inference_mode(),
+        reading(memory, rotary, full, origin, ends.pop(), watch) as current,
+    ):
         yield current
 
 
@@ -50,7 +53,9 @@ def hidden_states(
 
     `start`: cache and states of a beginning that all copies share, computed once.
     """
-    ids = torch.tensor([copy.tokens + copy.answer[:-1] for copy in copies], device=loaded.model.device)
+    ids = torch.tensor(
+        [copy.tokens + copy.answer[:-1] for copy in copies], device=loaded.model.device
+    )
     with reader(loaded, memory, copies):
         if start is None:
             return loaded.model.base_model(ids, use_cache=False).last_hidden_state

@@ -35,13 +35,17 @@ class Batch(NamedTuple):
 def batches(copies: list[Copy], size: int) -> list[list[Copy]]:
     """Runs of at most `size` copies of one sample and one length, in the order given."""
     found = []
-    for _, group in itertools.groupby(copies, key=lambda c: (c.sample, len(c.tokens), c.context_end)):
+    for _, group in itertools.groupby(
+        copies, key=lambda c: (c.sample, len(c.tokens), c.context_end)
+    ):
         same = list(group)
         found += [same[i : i + size] for i in range(0, len(same), size)]
     return found
 
 
-def sweep(spec: Any, loaded: Any, copies: list[Copy], layers: list[int] | None = None) -> Iterator[Batch]:
+def sweep(
+    spec: Any, loaded: Any, copies: list[Copy], layers: list[int] | None = None
+) -> Iterator[Batch]:
     """Score whole batches of copies; with `layers`, once per layer, that one alone compressed."""
     for layer in layers or [None]:
         memory = spec.memory if layer is None else replace(spec.memory, layers=str(layer))
@@ -67,10 +71,16 @@ class Scorer:
     def score(self, copies: list[Copy]) -> Batch:
         """Rows of one batch.  Copies that the memory cannot tell apart are computed once."""
         distinct = {self._identity(copy): copy for copy in copies}
-        states = hidden_states(self.loaded, self.memory, list(distinct.values()), self._start(copies[0]))
+        states = hidden_states(
+            self.loaded, self.memory, list(distinct.values()), self._start(copies[0])
+        )
         places = {identity: i for i, identity in enumerate(distinct)}
-        first = 0 if self.layer < 0 and self.spec.settings.rows == "all" else len(copies[0].tokens) - 1
-        scored = [self._scores(states[i, first:], copy, first) for i, copy in enumerate(distinct.values())]
+        first = (
+            0 if self.layer < 0 and self.spec.settings.rows == "all" else len(copies[0].tokens) - 1
+        )
+        scored = [
+            self._scores(states[i, first:], copy, first) for i, copy in enumerate(distinct.values())
+        ]
         rivals = self._rivals(states, copies[0])
         answers, tokens = [], []
         for copy in copies:
@@ -180,7 +190,10 @@ def noise_floor(spec: Any, loaded: Any, copies: list[Copy]) -> float:
     scorer = Scorer(spec, loaded, spec.memory, 0)
     batch = scorer.score(together).answers.column("logprob").to_numpy()
     alone = [
-        Scorer(spec, loaded, spec.memory, 0).score([replace(copy, shared=0)]).answers["logprob"][0].as_py()
+        Scorer(spec, loaded, spec.memory, 0)
+        .score([replace(copy, shared=0)])
+        .answers["logprob"][0]
+        .as_py()
         for copy in together[:2]
     ]
     return float(np.abs(np.exp(batch[: len(alone)]) - np.exp(alone)).max())

@@ -50,7 +50,9 @@ def measure() -> list[tuple]:
 
 
 def seed(home: Path, title: str = "a million token rows") -> tuple[str, float]:
-    """Store a finished run of 1e6 token rows and its control; returns its key and rows per second."""
+    """Store a finished run of 1e6 token rows and its control; returns its key and rows per
+    second.
+    """
     from engine.specs import SweepSpec
     from engine.store import Store
 

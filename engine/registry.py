@@ -39,7 +39,8 @@ def option(
     when: str = "",
     long: bool = False,
 ) -> Any:
-    """A dataclass field with its form: label, bounds, choices, and `when` ("gate=onehot") it matters.
+    """A dataclass field with its form: label, bounds, choices, and `when` ("gate=onehot") it
+    matters.
 
     The type of `default` (bool, int, float, str, tuple) is the type of the field; a tuple is a list
     in JSON.  `long` asks for a text area.
@@ -74,7 +75,9 @@ class Registry(dict):
         )
 
     def build(self, values: Any) -> Any:
-        """A checked instance from its dict form `{"kind": name, **options}`; errors name each field."""
+        """A checked instance from its dict form `{"kind": name, **options}`; errors name each
+        field.
+        """
         if not isinstance(values, dict):
             raise SpecError(FieldError(self.kind, f"must be a table of options, not {values!r}"))
         if "kind" not in values:

@@ -196,8 +196,8 @@ def _resolve(settings: Settings, memory: Any, task: Any) -> Settings:
             raise SpecError(
                 FieldError(
                     "modulus",
-                    f"{modulus} residues do not fit stride {' and '.join(map(str, sorted(set(strides))))}: the "
-                    f"count must be a multiple of {lcm} and at least {2 * max(strides)}; {least} works",
+                    f"{modulus} residues do not fit stride {' and '.join(map(str, strides))}: the count "
+                    f"must be a multiple of {lcm} and at least {2 * max(strides)}; {least} works",
                 )
             )
     elif modulus < 2:

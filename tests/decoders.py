@@ -1,4 +1,6 @@
-"""Tiny random decoders of the architectures that the memory must work on, and of those it must refuse."""
+"""Tiny random decoders of the architectures that the memory must work on, and of those it must
+refuse.
+"""
 
 import torch
 import transformers as hf

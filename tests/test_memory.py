@@ -1,4 +1,6 @@
-"""Plans, masks and pooling against their definition by loops (SCIENCE §1), and options that are refused."""
+"""Plans, masks and pooling against their definition by loops (SCIENCE §1), and options that are
+refused.
+"""
 
 import math
 from types import SimpleNamespace
@@ -48,7 +50,9 @@ def gate_of(o, name):
 
 
 def entries_by_definition(o, length, shift):
-    """[(closing position, span, {position: k weight}, {position: v weight})] of windows that have an entry."""
+    """[(closing position, span, {position: k weight}, {position: v weight})] of windows that have
+    an entry.
+    """
     found, start = [], o["origin"] + shift % o["stride"]
     while start + o["window"] <= length:
         span = range(start, start + o["window"])

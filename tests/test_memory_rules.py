@@ -116,7 +116,9 @@ def test_a_step_that_closes_no_window_writes_nothing():
 
 
 def test_the_deepseek_layout_masks_members_before_the_start():
-    """Rule 5: origin −S, W = 2S; the first entry closes at S − 1 and is made of S tokens, not of 2S."""
+    """Rule 5: origin −S, W = 2S; the first entry closes at S − 1 and is made of S tokens, not of
+    2S.
+    """
     plan = pooled(window=8, stride=4, origin=-4).plan(0, 16, torch.tensor([0]))
     assert plan.last[0].tolist() == [3, 7, 11, 15]
     assert plan.k_weight[0, 0].tolist() == [0] * 4 + [0.25] * 4
@@ -212,7 +214,9 @@ def test_without_a_reading_it_is_sdpa_bit_for_bit_and_an_error_leaves_nothing(ll
 
 
 def test_the_watched_weights_are_the_attention(llama, ids):
-    """Rows sum to one, unseen keys have none, and weights times values give the layer's own output."""
+    """Rows sum to one, unseen keys have none, and weights times values give the layer's own
+    output.
+    """
     memory = pooled(window=4, stride=4, local=3)
     torch.manual_seed(0)
     q, k, v = (torch.randn(1, h, 30, 8, dtype=torch.float64) for h in (8, 2, 2))

@@ -71,9 +71,18 @@ def sample(index=0, length=90):
         Slot("pad", 60),
     )
     return LogicalSample(
-        index=index, tokens=tokens, roles=("text",) * length, target=(62, 64), answer=tokens[62:64] + (5,),
-        rivals=(7, 9), rival_texts=("7", "9"), answer_text="", slots=slots, filler=11, context_end=80,
-    )  # fmt: skip
+        index=index,
+        tokens=tokens,
+        roles=("text",) * length,
+        target=(62, 64),
+        answer=(*tokens[62:64], 5),
+        rivals=(7, 9),
+        rival_texts=("7", "9"),
+        answer_text="",
+        slots=slots,
+        filler=11,
+        context_end=80,
+    )
 
 
 def copies_of(protocol, modulus=8, samples=1):
@@ -236,7 +245,9 @@ def test_the_head_in_slices_is_the_head(loaded, monkeypatch):
 
 
 def test_a_beginning_that_copies_share_is_read_once(loaded, monkeypatch):
-    """One prompt with a late pad slot: the model reads the beginning once, and the rest of each copy."""
+    """One prompt with a late pad slot: the model reads the beginning once, and the rest of each
+    copy.
+    """
     read = []
     model = loaded.model.base_model
     spy = SimpleNamespace(wraps=model.forward)

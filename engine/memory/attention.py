@@ -1,6 +1,7 @@
 """The function registered with transformers; the only code that sees q, k and v.
 
-Without a reading it is transformers' own SDPA, bit for bit.  With one, each compressed layer attends
+Without a reading it is transformers' own SDPA, bit for bit.  With one, each compressed layer
+attends
 to pooled entries and to the tokens that are still exact.  It holds no state: prefill in one pass,
 prefill in pieces and decode token by token run the same lines over the same stock cache (rule 3).
 
@@ -61,7 +62,8 @@ class Weights(NamedTuple):
 class Reading:
     """One run's memory while its forwards last: what each layer's attention reads with.
 
-    origin (B,) grid origin of each row, on the CPU; context_end: first query token (after-context memories).
+    origin (B,) grid origin of each row, on the CPU; context_end: first query token (after-context
+    memories).
     `watch`: (layer, head) whose attention is to be kept in `seen`.
     """
 
@@ -105,7 +107,9 @@ RECORD: ContextVar[list | None] = ContextVar(
 
 
 def register() -> None:
-    """Add our name to both registries.  Without the mask's, transformers passes no mask, silently."""
+    """Add our name to both registries.  Without the mask's, transformers passes no mask,
+    silently.
+    """
     ALL_ATTENTION_FUNCTIONS.register(NAME, attention)
     ALL_MASK_ATTENTION_FUNCTIONS.register(NAME, sdpa_mask)
 

@@ -22,11 +22,14 @@ NEVER = torch.iinfo(torch.int64).max // 2  # a position that no query reaches
 class Plan:
     """What each entry of one layer is made of.
 
-    index (B, E, W) source positions, clamped into [0, N); k_weight and v_weight (B, E, W) float64, rows
+    index (B, E, W) source positions, clamped into [0, N); k_weight and v_weight (B, E, W) float64,
+    rows
     sum to 1 over the members that exist, all 0 where the window has no entry; anchor (B, E) float64
     position to which the pooled key is rotated; last (B, E) position that closes the entry, NEVER
-    where there is none; covered (B, N) position that closes the first entry made of this token, NEVER
-    where none is.  `rotated`: keys are pooled as they are.  `beside`: entries stand beside the local
+    where there is none; covered (B, N) position that closes the first entry made of this token,
+    NEVER
+    where none is.  `rotated`: keys are pooled as they are.  `beside`: entries stand beside the
+    local
     window.  `bias` (B, E) is added to the entry's logits, or None.
     """
 
@@ -47,7 +50,9 @@ class Plan:
         return self.last.shape[1]
 
     def to(self, device: torch.device) -> Plan:
-        """The plan on a device; MPS has no float64, and the modules cast positions to float32 anyway."""
+        """The plan on a device; MPS has no float64, and the modules cast positions to float32
+        anyway.
+        """
         if device.type == "cpu":
             return self
         names = ("index", "k_weight", "v_weight", "anchor", "last", "covered")
@@ -77,7 +82,8 @@ class Plan:
     def _reach(queries: Tensor, context_end: int | None, local: int) -> Tensor:
         """(T,): an entry is visible iff its last token is at or before this position.
 
-        Streamed: q − L.  After context (`context_end` given): the context's own queries see no entry,
+        Streamed: q − L.  After context (`context_end` given): the context's own queries see no
+        entry,
         the later ones what was closed L tokens before the context's end (rule 9).
         """
         if context_end is None:
@@ -98,7 +104,9 @@ class Memory(Protocol):
         """Distinct strides in use; () for a memory without a grid."""
 
     def plan(self, layer: int, length: int, origin: Tensor) -> Plan | None:
-        """Entries over tokens [0, length) for rows of that grid origin (B,); None: the layer is exact."""
+        """Entries over tokens [0, length) for rows of that grid origin (B,); None: the layer is
+        exact.
+        """
 
     def check_model(self, n_layers: int, full_layers: tuple[int, ...]) -> list[FieldError]:
         """What of the options does not fit this model."""
@@ -121,7 +129,8 @@ def window_plan(
 ) -> Plan:
     """Windows [o + jS, o + jS + W) over `length` tokens; gates (W,) float64, not negative.
 
-    Members before position 0 and sinks are no members: the gates are renormalised over the rest, and a
+    Members before position 0 and sinks are no members: the gates are renormalised over the rest,
+    and a
     window that has lost all weight of its K or V gate has no entry and covers nothing.
     """
     device = origin.device

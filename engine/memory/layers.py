@@ -1,4 +1,6 @@
-"""Which layers a memory compresses, in words: "all", "0-7, 9", "all but 8, 18", "0-9:4, 10-29:8"."""
+"""Which layers a memory compresses, in words: "all", "0-7, 9", "all but 8, 18", "0-9:4,
+10-29:8".
+"""
 
 from __future__ import annotations
 

@@ -81,7 +81,8 @@ class Pooled:
     )
     when: str = option(
         "streamed",
-        "streamed: each token reads the compressed past; after_context: the context is exact, then compressed once",
+        "streamed: each token reads the compressed past; after_context: the context is read "
+        "exactly, then compressed once",
         label="When",
         choices=("streamed", "after_context"),
     )

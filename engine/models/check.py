@@ -25,7 +25,9 @@ TOLERANCE = {torch.float64: 1e-6, torch.float32: 2e-2, torch.bfloat16: 0.5, torc
 
 
 def self_check(model: Any, name: str) -> dict[str, float]:
-    """Attach our attention to `model`; returns what was measured, or raises SpecError with the reason."""
+    """Attach our attention to `model`; returns what was measured, or raises SpecError with the
+    reason.
+    """
 
     def refuse(reason: str) -> SpecError:
         return SpecError(FieldError("model.id", f"{name} cannot be measured: {reason}"))
@@ -42,7 +44,8 @@ def self_check(model: Any, name: str) -> dict[str, float]:
         rotary = Rotary(model)
     except LookupError:
         raise refuse(
-            "it has no rotary position embedding (RoPE), so keys cannot be moved to an entry's position"
+            "it has no rotary position embedding (RoPE), so keys cannot be moved to "
+            "an entry's position"
         ) from None
     from engine.models.loader import full_layers
 
@@ -84,7 +87,8 @@ def _measure(
     unrotation = _unrotation(model, rotary, ids, full)
     if not unrotation <= limit:
         raise refuse(
-            f"un-rotated keys differ from the projection's output by {unrotation:.1e} of their size "
+            f"un-rotated keys differ from the projection's output by {unrotation:.1e} "
+            "of their size "
             "(a layer without RoPE, or a rotation of another convention)"
         )
     one = Pooled(window=1, stride=1, local=0, sinks=0)
@@ -110,7 +114,8 @@ def _relative(found: Tensor, expected: Tensor) -> float:
 def _unrotation(model: Any, rotary: Rotary, ids: Tensor, full: tuple[int, ...]) -> float:
     """Largest error of un-rotated keys against the same layer run with an identity rotation.
 
-    Running the layer's own attention again with cos = 1, sin = 0 yields the projection's output with
+    Running the layer's own attention again with cos = 1, sin = 0 yields the projection's output
+    with
     whatever norm or fused projection the model has, and finds layers that never rotate.
     """
     worst = 0.0

@@ -1,4 +1,5 @@
-"""From a model's name to its tokenizer, facts and weights; refused in one sentence when not to be had.
+"""From a model's name to its tokenizer, facts and weights; refused in one sentence when not to be
+had.
 
 Only safetensors and GGUF are loaded (a pickle can run code), and no code of a model's own
 (`trust_remote_code` is off).  Knows nothing about memories, tasks or storage.
@@ -58,7 +59,8 @@ def locate(model: ModelSpec) -> Source:
         return _local(path, name)
     if name.count("/") != 1 or " " in name:
         raise refuse(
-            f"no model {name!r}: looked in the catalog ({', '.join(catalog.CATALOG)}) and for a local folder of that "
+            f"no model {name!r}: looked in the catalog ({', '.join(catalog.CATALOG)}) and for a "
+            "local folder of that "
             f"name{suggest(name, catalog.CATALOG)}; a Hugging Face id looks like org/name"
         )
     return _hub(name, model.revision)
@@ -69,7 +71,8 @@ def _local(path: Path, name: str) -> Source:
         return Source(str(path.parent), {"gguf_file": path.name})
     if path.is_file():
         raise refuse(
-            f"{name} is one file; only .gguf files load alone, other models are folders with safetensors"
+            f"{name} is one file; only .gguf files load alone, other models are folders with "
+            "safetensors"
         )
     if not path.is_dir():
         raise refuse(
@@ -106,7 +109,8 @@ def _hub(name: str, revision: str) -> Source:
     offline = constants.HF_HUB_OFFLINE or not _reachable(constants.ENDPOINT)
     if offline:
         raise refuse(
-            f"{name} is not in the local Hugging Face cache and {constants.ENDPOINT} cannot be reached from here; "
+            f"{name} is not in the local Hugging Face cache and {constants.ENDPOINT} cannot be "
+            "reached from here; "
             "check the spelling, connect once, or give a local folder"
         )
     try:
@@ -191,7 +195,9 @@ def facts_of(config: Any, dtype: str = "float32") -> Facts:
 
 
 def full_layers(config: Any) -> tuple[int, ...]:
-    """Layers whose attention has no sliding window, from `layer_types`, not from attributes of modules."""
+    """Layers whose attention has no sliding window, from `layer_types`, not from attributes of
+    modules.
+    """
     kinds = getattr(config, "layer_types", None)
     if kinds:
         return tuple(i for i, kind in enumerate(kinds) if kind == "full_attention")
@@ -277,7 +283,9 @@ def _device(name: str) -> str:
 
 
 def weight_hash(model: Any) -> str:
-    """Hash of names, shapes and a strided sample of every tensor: tells two checkpoints apart in milliseconds."""
+    """Hash of names, shapes and a strided sample of every tensor: tells two checkpoints apart in
+    milliseconds.
+    """
     digest = hashlib.blake2b(digest_size=8)
     for name, tensor in sorted(model.state_dict().items()):
         flat = tensor.detach().flatten()

@@ -16,7 +16,9 @@ from engine.run.read import reader
 
 
 class Map(NamedTuple):
-    """weights (queries, keys) float16; keys are entries first, then tokens, each spanning [start, stop)."""
+    """weights (queries, keys) float16; keys are entries first, then tokens, each spanning [start,
+    stop).
+    """
 
     weights: np.ndarray
     key_kind: list[str]

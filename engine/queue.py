@@ -84,9 +84,9 @@ class Queue:
         with self._wake:
             control = None
             if spec.control:
-                self.store.remember(spec.control.key, spec.control.to_dict())
+                self.store.remember(spec.control)
                 control = self.store.open_run(spec.control.key, code_version(), asked=False).id
-            self.store.remember(spec.key, spec.to_dict())
+            self.store.remember(spec)
             run = self.store.open_run(spec.key, code_version(), asked=True, title=title)
             self.store.change(run.id, control_run=control)
             job = self.store.enqueue(run)

@@ -62,13 +62,13 @@ class Results:
     def report(self, run: Run) -> dict:
         """The report of a run; kept ones cost a look-up, those of a run at work are made at most so
         often that they take a quarter of the time."""
-        spec = self.spec(run.key)
-        if spec is None:
-            return self.store.report(run.id) or NOTHING
         stamp = self.stamp(run)
         kept = self.store.report(run.id, stamp)
         if kept:
             return kept
+        spec = self.spec(run.key)
+        if spec is None:
+            return self.store.report(run.id) or NOTHING
         with self._busy:
             made = self._recent(run, stamp)
             if made is None:
@@ -119,8 +119,7 @@ class Results:
     def scan(self, run: Run) -> dict | None:
         from engine.analysis.layers import layer_scan
 
-        spec = self.spec(run.key)
-        if spec is None or not spec.settings.scan:
+        if not (self.store.spec(run.key) or {}).get("scan"):
             return None
         rows = self.store.answers(run.id, scan=True)
         if not len(rows):
@@ -152,8 +151,7 @@ class Results:
     # ---- what a client gets
 
     def show(self, run: Run, progress: dict) -> dict:
-        spec = self.spec(run.key)
-        values = spec.to_dict() if spec else self.store.spec(run.key)
+        values, phrase = self.store.spec(run.key) or {}, self.store.phrase(run.key)
         made_with = run.provenance | {
             "code_version": run.code_version,
             "source": run.source,
@@ -162,9 +160,9 @@ class Results:
         }
         head = {
             "key": run.key,
-            "title": run.title or title(values, spec),
+            "title": run.title or title(values, phrase),
             "spec": values,
-            "phrase": phrase(spec),
+            "phrase": phrase,
             "provenance": made_with,
             "status": run.status,
             "reason": run.reason,
@@ -175,13 +173,12 @@ class Results:
         tail = {"written": run.written, "scan": self.scan(run)}
         return head | dict(self.report(run)) | tail
 
-    def line(self, run: Run, values: dict, numbers: dict) -> dict:
+    def line(self, run: Run, values: dict, phrase: str, numbers: dict) -> dict:
         """One run in a list: no statistics are computed for it."""
-        spec = _spec(run.key, json.dumps(values, sort_keys=True))
         return {
             "key": run.key,
-            "title": run.title or title(values, spec),
-            "phrase": phrase(spec),
+            "title": run.title or title(values, phrase),
+            "phrase": phrase,
             "model": values.get("model", {}).get("id", ""),
             "task": values.get("task", {}).get("kind", ""),
             "status": run.status,
@@ -201,7 +198,7 @@ class Results:
                 best[run.key] = run
         chosen = sorted(best.values(), key=lambda run: run.created, reverse=True)
         blank = summary(NOTHING)
-        return [self.line(r, specs.get(r.key, {}), kept.get(r.id, blank)) for r in chosen]
+        return [self.line(r, *specs.get(r.key, ({}, "")), kept.get(r.id, blank)) for r in chosen]
 
     def gallery(self) -> list[dict]:
         """The presets, with the numbers of a stored result where there is one."""
@@ -274,13 +271,9 @@ def _spec(key: str, text: str) -> SweepSpec | None:
     return spec
 
 
-def phrase(spec: SweepSpec | None) -> str:
-    return spec.memory.phrase() if spec else ""
-
-
-def title(values: dict, spec: SweepSpec | None) -> str:
+def title(values: dict, phrase: str) -> str:
     task = values.get("task", {}).get("kind", "run").replace("_", " ")
-    return f"{task}, {phrase(spec)}" if spec else task
+    return f"{task}, {phrase}" if phrase else task
 
 
 def _time(run: Run) -> str:

@@ -10,10 +10,7 @@ import dataclasses
 import json
 import logging
 import secrets
-import threading
-from collections import OrderedDict
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -25,88 +22,17 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from engine.guard import Guard
 from engine.jobs import MapWanted
-from engine.presets import presets
-from engine.queue import Queue
+from engine.owner import Engine
 from engine.registry import MEMORIES, TASKS, FieldError, SpecError
 from engine.results import ACTIVE, Results, check_spec, clean
-from engine.specs import SweepSpec
-from engine.store import Run, Store
+from engine.store import Run
 from engine.store.bundles import export_run, import_run
 from engine.store.maps import cells
 from engine.version import code_version, product_version
 
 log = logging.getLogger("phasescope")
 ARROW = "application/vnd.apache.arrow.stream"
-PLANS_KEPT = 16
 Spec = Annotated[dict, Body()]
-
-
-class Engine:
-    """Store, queue and results of one home folder, opened together and closed together."""
-
-    def __init__(self, home: Path, grace: float | None = None):
-        self.home = home
-        self.store = Store(home)
-        self.results = Results(self.store)
-        options = {} if grace is None else {"grace": grace}
-        self.queue = Queue(self.store, self.results, home / "worker.log", **options)
-        self.ready = threading.Event()  # the presets' stored results are in
-        self._plans: OrderedDict[tuple, dict] = OrderedDict()
-
-    def start(self) -> None:
-        self.queue.start()
-        threading.Thread(target=self._prepare, name="phasescope-prepare", daemon=True).start()
-
-    def stop(self) -> None:
-        self.queue.stop()
-        self.ready.wait(timeout=30)
-        self.store.close()
-
-    def _prepare(self) -> None:
-        """Bring in the presets' stored results; a damaged one must not keep the others out."""
-        try:
-            warm()
-            for preset in presets().values():
-                if preset.bundle:
-                    try:
-                        done = import_run(self.store, preset.bundle.read_bytes(), "preset")
-                    except SpecError as error:
-                        log.error("preset %s: %s", preset.name, error)
-                        continue
-                    run = self.results.pick(done["key"])
-                    if done["added"] and run:
-                        self.store.change(run.id, title=preset.title)
-                        self.results.report(run)
-        except Exception:
-            log.exception("the presets could not be brought in")
-        finally:
-            self.ready.set()
-
-    def plan(self, spec: SweepSpec) -> dict:
-        """What will run; the page asks for it at every change and again at Run."""
-        place = (spec.key, self.store.speed(spec.to_dict()["model"]))
-        made = self._plans.get(place) or make_plan(spec, place[1])
-        self._plans[place] = made
-        while len(self._plans) > PLANS_KEPT:
-            self._plans.popitem(last=False)
-        return made
-
-
-def warm() -> None:
-    """Load what the first preview needs, seconds of imports, before somebody waits for it."""
-    import engine.memory
-    import engine.plan
-    import engine.tasks  # noqa: F401
-
-
-def make_plan(spec: SweepSpec, speed: float | None) -> dict:
-    """Reads the tokenizer and the config, no weights; SpecError where something is refused."""
-    from engine.models.loader import facts, load_tokenizer
-    from engine.plan import plan
-
-    if spec.control and spec.control.model != spec.model:
-        facts(spec.control.model)  # refused now rather than when the worker meets it
-    return plan(spec, load_tokenizer(spec.model), facts(spec.model), speed)
 
 
 def make_app(engine: Engine, token: str) -> FastAPI:
@@ -173,7 +99,7 @@ def _commands(app: FastAPI, engine: Engine) -> None:
     def preview(values: Spec) -> JSONResponse:
         spec = check_spec(check_text(values))
         plan = engine.plan(spec)
-        store.remember(spec.key, spec.to_dict())
+        store.remember(spec)
         return JSONResponse(clean(plan))
 
     @app.get("/specs/{key}")

@@ -83,8 +83,9 @@ def free_port(wanted: int) -> int:
 def open_log() -> None:
     """Tracebacks go to service.log in the home folder; users get a sentence and an id."""
     log = logging.getLogger("phasescope")
-    if not any(isinstance(h, RotatingFileHandler) for h in log.handlers):
-        file = paths.home() / "service.log"
+    file = paths.home() / "service.log"
+    if [getattr(handler, "baseFilename", "") for handler in log.handlers] != [str(file)]:
+        log.handlers.clear()
         handler = RotatingFileHandler(file, maxBytes=4 << 20, backupCount=1, delay=True)
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         log.addHandler(handler)
@@ -92,14 +93,15 @@ def open_log() -> None:
         log.propagate = False
 
 
-def make_server(sock: socket.socket, token: str):
+def make_server(token: str, stays: bool):
     """A uvicorn server over a freshly opened engine; StoreError where the data cannot be had."""
     import uvicorn
 
-    from engine.service import Engine, make_app
+    from engine.owner import Engine
+    from engine.service import make_app
 
     open_log()
-    engine = Engine(paths.home())
+    engine = Engine(paths.home(), stays)
     config = uvicorn.Config(
         make_app(engine, token),
         log_config=None,
@@ -120,7 +122,7 @@ def serve(port: int = PORT, say=print) -> None:
     except OSError:
         sock = bind(0)
     token = secrets.token_urlsafe(32)
-    server = make_server(sock, token)
+    server = make_server(token, stays=True)
     url = f"http://{HOST}:{sock.getsockname()[1]}"
     write_address(Address(url, token, os.getpid()))
     say(f"Phasescope service at {url} (home {paths.home()})")
@@ -135,7 +137,7 @@ def running() -> Iterator[Address]:
     """The same service on a thread of this process, for the length of a with."""
     sock, token = bind(0), secrets.token_urlsafe(32)
     try:
-        server = make_server(sock, token)
+        server = make_server(token, stays=False)
     except BaseException:
         sock.close()
         raise

@@ -101,8 +101,8 @@ def fill(store, key: str, pairs=ALL, weak: int | None = 1, code: str | None = No
 
 def fill_both(store, spec, **options) -> int:
     """A run and its flat control, remembered under their keys."""
-    store.remember(spec.key, spec.to_dict())
-    store.remember(spec.control.key, spec.control.to_dict())
+    store.remember(spec)
+    store.remember(spec.control)
     control = fill(store, spec.control.key, weak=None, **options)
     store.change(control, asked=False)
     return fill(store, spec.key, control_run=control, **options)

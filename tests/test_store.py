@@ -40,7 +40,7 @@ def spec():
 def test_an_older_file_is_copied_before_it_is_changed(tmp_path):
     path = tmp_path / "x.duckdb"
     old = open_database(path)
-    old.execute("insert into specs values ('k', '{}', null)")
+    old.execute("insert into specs values ('k', '{}', '', null)")
     old.close()
     new = open_database(path, (*MIGRATIONS, "alter table specs add column note varchar"))
     assert version(new) == len(MIGRATIONS) + 1
@@ -48,7 +48,7 @@ def test_an_older_file_is_copied_before_it_is_changed(tmp_path):
     new.close()
     backup = duckdb.connect(str(tmp_path / f"x.duckdb.v{len(MIGRATIONS)}.backup"))
     assert version(backup) == len(MIGRATIONS)
-    assert backup.execute("select * from specs").fetchall() == [("k", "{}", None)]
+    assert backup.execute("select * from specs").fetchall() == [("k", "{}", "", None)]
     backup.close()
 
 

@@ -17,7 +17,9 @@ def make_model(folder: Path, layers: int = 2, hidden: int = 32, seed: int = 0) -
     """Save model and tokenizer as a folder that transformers loads; returns it."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     tokenizer = make_tokenizer()
     config = LlamaConfig(
         vocab_size=len(tokenizer),

@@ -38,6 +38,7 @@ class Part(NamedTuple):
     """A run inside a bundle: its own or its control's."""
 
     about: dict
+    spec: SweepSpec
     answers: pa.Table
     tokens: pa.Table
 
@@ -108,7 +109,7 @@ def import_run(store: Store, bundle: bytes, source: str = "import") -> dict:
         if not store.verify(id):
             store.change(id, status="incomplete", reason="the bundle held fewer rows than expected")
     for part in parts.values():
-        store.remember(part.about["key"], part.about["spec"])
+        store.remember(part.spec)
     return {"key": own["key"], "added": True}
 
 
@@ -224,7 +225,9 @@ def _part(name: str, about: object, files: dict[str, bytes]) -> Part:
         raise refuse(
             f"the {name}'s key {about['key']!r} is not that of its spec; nothing was imported"
         )
-    return Part(about, *(_table(f"{name}_{table}.parquet", table, files) for table in SCHEMAS))
+    return Part(
+        about, spec, *(_table(f"{name}_{table}.parquet", table, files) for table in SCHEMAS)
+    )
 
 
 def _types(about: dict) -> None:

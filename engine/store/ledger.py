@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from engine.specs import SweepSpec
 from engine.store.facts import Facts
 from engine.store.schema import utc_now
 
@@ -76,20 +77,25 @@ class Ledger(Facts):
 
     # ---- specs
 
-    def remember(self, key: str, spec: dict) -> None:
+    def remember(self, spec: SweepSpec) -> None:
         """Keep a spec under its key, so that a link with the key alone restores the form."""
-        if self.spec(key) is None:
-            with self.writing() as cursor:
-                cursor.execute(
-                    "insert into specs values (?, ?, ?)", [key, json.dumps(spec), utc_now()]
-                )
+        with self.writing() as cursor:
+            if self.spec(spec.key) is None:
+                values = [spec.key, json.dumps(spec.to_dict()), spec.memory.phrase(), utc_now()]
+                cursor.execute("insert into specs values (?, ?, ?, ?)", values)
 
     def spec(self, key: str) -> dict | None:
         rows = self.ask("select spec from specs where key = ? limit 1", [key])
         return json.loads(rows[0][0]) if rows else None
 
-    def specs(self) -> dict[str, dict]:
-        return {key: json.loads(text) for key, text in self.ask("select key, spec from specs")}
+    def phrase(self, key: str) -> str:
+        rows = self.ask("select phrase from specs where key = ? limit 1", [key])
+        return rows[0][0] if rows else ""
+
+    def specs(self) -> dict[str, tuple[dict, str]]:
+        """key → (spec, the memory in words)."""
+        rows = self.ask("select key, spec, phrase from specs")
+        return {key: (json.loads(text), phrase) for key, text, phrase in rows}
 
     # ---- runs
 
@@ -174,15 +180,20 @@ class Ledger(Facts):
 
     def verify_all(self) -> list[str]:
         """After a start: runs called done whose rows are not all there become incomplete."""
-        broken = []
-        for run in self.runs():
-            if run.status in ("done", "incomplete"):
-                whole = self.verify(run.id)
-                now = self.run(run.id)
-                if not whole:
-                    broken.append(run.key)
-                    self.change(run.id, status="incomplete", reason=shortage(now))
-        return broken
+        rows = self.ask(
+            """
+            with a as (select run, count(*) as n from answers group by run),
+                t as (select run, count(*) as n from tokens group by run)
+            select id, key from runs left join a on a.run = id left join t on t.run = id
+            where status in ('done', 'incomplete') and (
+                answers_expected = 0 or coalesce(a.n, 0) <> answers_expected
+                or coalesce(t.n, 0) <> tokens_expected)
+            """
+        )
+        for id, _ in rows:
+            self.verify(id)
+            self.change(id, status="incomplete", reason=shortage(self.run(id)))
+        return [key for _, key in rows]
 
     def delete(self, key: str) -> list[str]:
         """Delete a key's rows, and its control's when nothing else leans on them.
@@ -282,6 +293,13 @@ class Ledger(Facts):
         return len(stopped)
 
     # ---- reports and maps
+
+    def was_shipped(self, digest: str) -> bool:
+        return bool(self.ask("select 1 from shipped where digest = ?", [digest]))
+
+    def mark_shipped(self, digest: str) -> None:
+        with self.writing() as cursor:
+            cursor.execute("insert into shipped values (?)", [digest])
 
     def report(self, run: int, stamp: str | None = None) -> dict | None:
         """The kept report, if it is of that stamp (None: of any)."""

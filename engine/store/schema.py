@@ -13,7 +13,11 @@ from pathlib import Path
 import duckdb
 
 FIRST = """
-create table specs (key varchar, spec varchar, seen timestamp);
+-- `phrase` names the memory in words: a list of runs needs no memory's code.
+create table specs (key varchar, spec varchar, phrase varchar, seen timestamp);
+
+-- sha256 of preset results that were brought in: done once, not at every start.
+create table shipped (digest varchar);
 
 create sequence run_ids;
 create table runs (

@@ -1,0 +1,100 @@
+"""The owner of one home folder: store, queue and results, opened together and closed together.
+
+Brings in the presets' stored results once.  Knows nothing of HTTP.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+from collections import OrderedDict
+from pathlib import Path
+
+from engine.presets import Preset, presets
+from engine.queue import Queue
+from engine.registry import SpecError
+from engine.results import Results
+from engine.specs import SweepSpec
+from engine.store import Store
+from engine.store.bundles import import_run
+
+log = logging.getLogger("phasescope")
+PLANS_KEPT = 16
+
+
+class Engine:
+    """Store, queue and results of one home folder, opened together and closed together."""
+
+    def __init__(self, home: Path, stays: bool = True):
+        self.home = home
+        self.store = Store(home)
+        self.results = Results(self.store)
+        self.queue = Queue(self.store, self.results, home / "worker.log")
+        self.stays = stays  # false: for one command, which loads only what it needs
+        self.ready = threading.Event()  # the presets' stored results are in
+        self._plans: OrderedDict[tuple, dict] = OrderedDict()
+
+    def start(self) -> None:
+        self.queue.start()
+        threading.Thread(target=self._prepare, name="phasescope-prepare", daemon=True).start()
+
+    def stop(self) -> None:
+        self.queue.stop()
+        self.ready.wait(timeout=30)
+        self.store.close()
+
+    def _prepare(self) -> None:
+        """Bring in the presets' stored results; a damaged one must not keep the others out."""
+        try:
+            for preset in presets().values():
+                if preset.bundle:
+                    self._bring_in(preset)
+        except Exception:
+            log.exception("the presets could not be brought in")
+        finally:
+            self.ready.set()
+        if self.stays:
+            warm()
+
+    def _bring_in(self, preset: Preset) -> None:
+        content = preset.bundle.read_bytes()
+        digest = hashlib.sha256(content).hexdigest()
+        if self.store.was_shipped(digest):
+            return
+        try:
+            done = import_run(self.store, content, "preset")
+        except SpecError as error:
+            log.error("preset %s: %s", preset.name, error)
+            return
+        run = self.results.pick(done["key"])
+        if done["added"] and run:
+            self.store.change(run.id, title=preset.title)
+            self.results.report(run)
+        self.store.mark_shipped(digest)
+
+    def plan(self, spec: SweepSpec) -> dict:
+        """What will run; the page asks for it at every change and again at Run."""
+        place = (spec.key, self.store.speed(spec.to_dict()["model"]))
+        made = self._plans.get(place) or make_plan(spec, place[1])
+        self._plans[place] = made
+        while len(self._plans) > PLANS_KEPT:
+            self._plans.popitem(last=False)
+        return made
+
+
+def warm() -> None:
+    """Load what the first preview needs, seconds of imports, before somebody waits for it."""
+    import engine.memory
+    import engine.plan
+    import engine.tasks  # noqa: F401
+
+
+def make_plan(spec: SweepSpec, speed: float | None) -> dict:
+    """Reads the tokenizer and the config, no weights; SpecError where something is refused."""
+    from engine.models.loader import facts, load_tokenizer
+    from engine.plan import plan
+
+    if spec.control and spec.control.model != spec.model:
+        facts(spec.control.model)  # refused now rather than when the worker meets it
+    return plan(spec, load_tokenizer(spec.model), facts(spec.model), speed)

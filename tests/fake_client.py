@@ -41,7 +41,12 @@ class FakeClient:
         for name, (title, gate) in PRESETS.items():
             memory = {"kind": "full"} if gate is None else {"kind": "pooled", **gate}
             spec = SweepSpec.from_dict(
-                {"model": {"dtype": "bfloat16"}, "memory": memory, "task": {"kind": "access_code"}, "modulus": 16}
+                {
+                    "model": {"dtype": "bfloat16"},
+                    "memory": memory,
+                    "task": {"kind": "access_code"},
+                    "modulus": 16,
+                }
             )
             self.specs[spec.key] = spec.to_dict()
             self.jobs[spec.key] = {"status": "done", "title": title, "preset": True, "done": 192}
@@ -72,11 +77,18 @@ class FakeClient:
                     "stored": True,
                     "finding": shown["finding"],
                     "curve": [r["value"] for r in shown["shifts"]],
-                    "control_curve": [r["value"] for r in (shown["control"] or {}).get("shifts", [])],
+                    "control_curve": [
+                        r["value"] for r in (shown["control"] or {}).get("shifts", [])
+                    ],
                 }
             )
         models = [
-            {"name": "smollm2-135m", "label": "SmolLM2 135M Instruct", "help": "30 layers", "installed": True},
+            {
+                "name": "smollm2-135m",
+                "label": "SmolLM2 135M Instruct",
+                "help": "30 layers",
+                "installed": True,
+            },
         ]
         return {
             "models": models,
@@ -181,8 +193,17 @@ class FakeClient:
         for key, job in self.jobs.items():
             spec = SweepSpec.from_dict(self.specs[key])
             out.append(
-                {"key": key, "title": job["title"], "phrase": spec.memory.phrase(), "model": spec.model.id}
-                | {"task": spec.task.kind, "status": job["status"], "created": "2026-11-29T12:00:00Z"}
+                {
+                    "key": key,
+                    "title": job["title"],
+                    "phrase": spec.memory.phrase(),
+                    "model": spec.model.id,
+                }
+                | {
+                    "task": spec.task.kind,
+                    "status": job["status"],
+                    "created": "2026-11-29T12:00:00Z",
+                }
                 | {"finding": None, "worst": 0.301, "gap": 0.48, "period": 4, "curve": []}
                 | {"stale": False, "preset": job["preset"]}
             )
@@ -222,13 +243,25 @@ class FakeClient:
         )
         written = {"worst": {"phase": 0, "text": " 32\n<b>"}, "best": {"phase": 2, "text": " 8\n"}}
         scan = self._scan() if spec.settings.scan else None
-        return shown | numbers | {"written": written if job["status"] == "done" else None, "scan": scan}
+        return (
+            shown
+            | numbers
+            | {"written": written if job["status"] == "done" else None, "scan": scan}
+        )
 
     @staticmethod
     def _scan() -> dict:
         values = [0.8 - (0.4 if i in (8, 18) else 0.02 * (i % 3)) for i in range(30)]
-        rows = [{"layer": i, "gold_prob": v, "low": v - 0.05, "high": v + 0.05} for i, v in enumerate(values)]
-        return {"layers": rows, "control": {"gold_prob": 0.81}, "keep": [8, 18], "suggestion": "all but 8, 18"}
+        rows = [
+            {"layer": i, "gold_prob": v, "low": v - 0.05, "high": v + 0.05}
+            for i, v in enumerate(values)
+        ]
+        return {
+            "layers": rows,
+            "control": {"gold_prob": 0.81},
+            "keep": [8, 18],
+            "suggestion": "all but 8, 18",
+        }
 
     def answers(self, key: str, control: bool = False, scan: bool = False) -> pd.DataFrame:
         job, spec = self._job(key), SweepSpec.from_dict(self.specs[key])
@@ -247,13 +280,22 @@ class FakeClient:
                 gold = 1 / (1 + np.exp(-np.broadcast_to(logits, modulus)[shift]))
                 rows.append(
                     {"sample": sample, "shift": shift, "residue": shift, "layer": -1, "length": 81}
-                    | {"target_position": 48 + shift, "query_position": 80, "origin": 0, "correct": gold > 0.5}
+                    | {
+                        "target_position": 48 + shift,
+                        "query_position": 80,
+                        "origin": 0,
+                        "correct": gold > 0.5,
+                    }
                     | {"logprob": float(np.log(gold)), "token_logprobs": [float(np.log(gold))]}
                     | {"token_ranks": [0 if gold > 0.5 else 1], "token_residues": [shift]}
                     | {"rival_logprobs": [float(np.log((1 - gold) * 0.6))]}
                 )
         frame = pd.DataFrame(rows)
-        return frame.head(job["done"]) if job["status"] in ("running", "cancelled", "failed") else frame
+        return (
+            frame.head(job["done"])
+            if job["status"] in ("running", "cancelled", "failed")
+            else frame
+        )
 
     def tokens(
         self, key: str, sample: int | None = None, shift: int | None = None, control: bool = False
@@ -264,9 +306,21 @@ class FakeClient:
         strip, rows = self._plan(spec)["strip"]["tokens"], []
         gold = self.answers(key, control)
         for at in range(spec.settings.modulus) if shift is None else [shift]:
-            score = float(gold[(gold["sample"] == sample) & (gold["shift"] == at)]["logprob"].iloc[0])
+            score = float(
+                gold[(gold["sample"] == sample) & (gold["shift"] == at)]["logprob"].iloc[0]
+            )
             for token in strip[1:]:
-                rows.append(self._token(sample, at, token["position"], token["id"], token["text"], token["role"], -1.0))
+                rows.append(
+                    self._token(
+                        sample,
+                        at,
+                        token["position"],
+                        token["id"],
+                        token["text"],
+                        token["role"],
+                        -1.0,
+                    )
+                )
             rows.append(self._token(sample, at, len(strip), 7, "8", "answer", score))
         return pd.DataFrame(rows)
 
@@ -288,7 +342,9 @@ class FakeClient:
             "top_logprobs": [logprob, -1.5, -3.0],
         }
 
-    def attention(self, key, layer, head, sample=0, shift=0, queries=None, keys=None, control=False) -> dict:
+    def attention(
+        self, key, layer, head, sample=0, shift=0, queries=None, keys=None, control=False
+    ) -> dict:
         self._note("attention")
         self._job(key)
         low, high = queries or (0, 48)
@@ -296,7 +352,9 @@ class FakeClient:
         rows, columns = high - low, 24
         cells = rng.dirichlet(np.full(columns, 0.2), rows).astype("<f4")
         labels = [{"kind": "token", "start": i, "stop": i + 1} for i in range(4)]
-        labels += [{"kind": "entry", "start": 4 + 4 * i, "stop": 8 + 4 * i} for i in range(columns - 4)]
+        labels += [
+            {"kind": "entry", "start": 4 + 4 * i, "stop": 8 + 4 * i} for i in range(columns - 4)
+        ]
         return {
             "cells": base64.b64encode(cells.tobytes()).decode(),
             "shape": [rows, columns],

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app import controls, services, state
+from app import controls, fields, services, state
 from app.explore import charts, details, difference, head, heat, layers, prompt, tables, why
 from app.explore.subject import Missing, Subject, settle
 from app.style import rule, text
@@ -90,7 +90,7 @@ def buttons(subject: Subject) -> None:
     blocked = bool(subject.errors) or subject.plan is None or subject.active
     label = "Run again" if subject.status in ("failed", "cancelled", "incomplete") else "Run"
     if left.button(label, type="primary", key="run", disabled=blocked, width="stretch"):
-        refused = services.submit(controls.plain(subject.spec), subject.title).errors
+        refused = services.submit(fields.plain(subject.spec), subject.title).errors
         for _, message in refused:
             text("error", message)
         if not refused:

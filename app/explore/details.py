@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import controls
+from app import fields
 from app.explore.prompt import answer_line
 from app.explore.subject import Subject
 from app.style import text
@@ -74,7 +74,7 @@ def details(subject: Subject) -> None:
         st.code(f"phasescope run {subject.key}.toml", language=None)
         st.download_button(
             "Spec as TOML",
-            lambda: toml(controls.plain(subject.spec)).encode(),
+            lambda: toml(fields.plain(subject.spec)).encode(),
             f"{subject.key}.toml",
             "application/toml",
             on_click="ignore",

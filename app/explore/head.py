@@ -106,17 +106,11 @@ def doubt(subject: Subject) -> str:
 
 
 def estimate(plan: dict) -> str:
-    """`192 copies, about 40 s and 1 GB`."""
+    """`192 copies, about 40 s and 1 GB`; "perhaps" until a run was timed on this machine."""
     told = plan.get("estimate") or {}
-    line = (
-        f"{count(plan.get('copies') or 0, 'copy', 'copies')}, about {seconds(told.get('seconds'))}"
-    )
-    line += f" and {size(told.get('bytes'))}"
-    return line + (
-        " (time is a guess until a run was timed here)"
-        if told.get("speed_source") == "guess"
-        else ""
-    )
+    about = "perhaps" if told.get("speed_source") == "guess" else "about"
+    copies = count(plan.get("copies") or 0, "copy", "copies")
+    return f"{copies}, {about} {seconds(told.get('seconds'))} and {size(told.get('bytes'))}"
 
 
 def progress(subject: Subject) -> None:

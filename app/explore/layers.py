@@ -8,7 +8,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from app import controls, export, services, state
+from app import export, fields, services, state
 from app.explore.head import estimate
 from app.explore.subject import Subject
 from app.figures.layers import layer_scan
@@ -23,7 +23,7 @@ def layers(subject: Subject) -> None:
             "note", "The full cache compresses no layer. Choose pooled windows to scan its layers."
         )
         return
-    spec = controls.plain(subject.spec) | {"scan": True}
+    spec = fields.plain(subject.spec) | {"scan": True}
     answer = services.preview(spec)
     if not answer.plan:
         for _, message in answer.errors:
@@ -96,7 +96,7 @@ def _result(subject: Subject, scan: dict) -> None:
         text("note", "No layer stands out: compressing any one of them costs about the same.")
         return
     text("note", f"Compress {suggestion}: the others cost most.")
-    place = controls.widget_key("memory", subject.spec["memory"]["kind"], "layers")
+    place = fields.widget_key("memory", subject.spec["memory"]["kind"], "layers")
 
     def use() -> None:
         state.put(place, suggestion)

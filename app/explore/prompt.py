@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import controls, marking, state, tokens
+from app import controls, fields, marking, state, tokens
 from app.explore.subject import Subject
 from app.style import text
 from app.words import count, literal, sentence
@@ -41,48 +41,42 @@ def first_text(plan: dict) -> str:
 def editor(subject: Subject) -> None:
     """The fields of a task that the user writes; open while the prompt is new or has an error."""
     draft = state.draft()
-    fields = controls.sections(subject.schema, draft)["task"]
-    if not controls.written(fields):
+    known = fields.sections(subject.schema, draft)["task"]
+    if not fields.written(known):
         return
     kind = draft["task"]["kind"]
-    fields = [
-        f for f in fields if controls.shown(f, draft["task"]) and f["name"] not in controls.EDITED
-    ]
+    asked = [f for f in known if fields.shown(f, draft["task"]) and f["name"] not in fields.EDITED]
     wrong = [(f, m) for f, m in subject.errors if f.startswith("task")]
     fresh = subject.run is None and kind == "custom"
     with (
         st.expander("Edit the prompt", expanded=bool(wrong) or fresh, icon=":material/edit:"),
         st.container(key="editor"),
     ):
-        for field in [f for f in fields if f.get("long")]:
+        for field in [f for f in asked if f.get("long")]:
             controls.draw("task", field, draft)
             _tell(wrong, field["name"])
-            if field["name"] == "text" and "target" in {f["name"] for f in _all(subject, draft)}:
+            if field["name"] == "text" and "target" in {f["name"] for f in known}:
                 marking.by_selection(
-                    controls.widget_key("task", kind, "text"),
-                    controls.widget_key("task", kind, "answer"),
+                    fields.widget_key("task", kind, "text"),
+                    fields.widget_key("task", kind, "answer"),
                 )
-        short = [f for f in fields if not f.get("long")]
+        short = [f for f in asked if not f.get("long")]
         for start in range(0, len(short), 4):
             row = short[start : start + 4]
             for column, field in zip(st.columns(4), row, strict=False):
                 with column:
                     controls.draw("task", field, draft)
                     _tell(wrong, field["name"])
-        for name in controls.EDITED:
+        for name in fields.EDITED:
             _tell(wrong, name)
         if subject.plan and not subject.errors:
             st.html(answer_line(subject.plan))
-        if "prompts" in {f["name"] for f in _all(subject, draft)}:
+        if "prompts" in {f["name"] for f in known}:
             marking.upload(
-                controls.widget_key("task", kind, "prompts"),
-                controls.widget_key("settings", "", "samples"),
+                fields.widget_key("task", kind, "prompts"),
+                fields.widget_key("settings", "", "samples"),
                 draft["task"].get("prompts") or [],
             )
-
-
-def _all(subject: Subject, draft: dict) -> list[dict]:
-    return controls.sections(subject.schema, draft)["task"]
 
 
 def _tell(wrong: list[tuple[str, str]], name: str) -> None:

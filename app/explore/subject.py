@@ -11,7 +11,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import controls, services, state
+from app import controls, fields, services, state
 
 
 @dataclass(frozen=True)
@@ -101,16 +101,16 @@ def settle(schema: dict) -> Subject:
         state.go(key, spec)
     base = state.base()
     seeded = any(str(k).startswith(state.FORM) for k in st.session_state)
-    draft = controls.read(schema, base) if seeded else controls.plain(state.draft())
+    draft = fields.read(schema, base) if seeded else fields.plain(state.draft())
     state.keep_draft(draft)
-    changed = draft != controls.plain(base)
+    changed = draft != fields.plain(base)
     answer = _preview(draft, base, changed)
     if changed and answer.plan:
         state.go(answer.plan["key"], answer.plan["spec"])
         st.rerun()
     plan = answer.plan
     if not plan and changed:  # the page goes on showing the last valid state
-        plan = services.preview(controls.plain(base)).plan
+        plan = services.preview(fields.plain(base)).plan
     run = services.run(key) if key else None
     return Subject(key, base, plan, run, answer.errors, schema)
 
@@ -123,7 +123,7 @@ def _preview(draft: dict, base: dict, changed: bool) -> Any:
     refused = {field for field, _ in answer.errors}
     stale = {
         name: auto
-        for name, auto in controls.AUTO.items()
+        for name, auto in fields.AUTO.items()
         if name in refused and draft.get(name) == base.get(name)
     }
     if stale and refused <= set(stale):
@@ -144,7 +144,7 @@ def _fresh(schema: dict) -> str:
     if state.loaded() == "":
         return ""
     kind = task if task in schema["tasks"] else next(iter(schema["tasks"]))
-    spec = controls.default(schema, kind)
+    spec = fields.default(schema, kind)
     answer = services.preview(spec)
     if answer.plan:
         state.go(answer.plan["key"], answer.plan["spec"])

@@ -51,7 +51,7 @@ def top_tokens(subject: Subject) -> None:
     if not len(frame):
         text("note", "No token rows were stored for this prompt.")
         return
-        wide = frame.assign(cell=frame["token"] + "   " + frame["probability"].map(number))
+    wide = frame.assign(cell=frame["token"] + "   " + frame["probability"].map(number))
     noun = "document" if subject.protocol == "pair" else "phase"
     table = wide.pivot(index="place", columns="phase", values="cell")
     table.columns = [f"{noun} {c}" for c in table.columns]

@@ -27,27 +27,27 @@ def attention(
 ) -> go.Figure:
     """cells: float32 [m queries, n keys], at most 512 × 512; names of rows and columns for hover.
 
-    `chosen`: (row, column) to outline.  Colour is the square root of the weight, so that the small
-    weights of a long prompt can be told from none; hover gives the weight itself.
+    `chosen`: (row, column) to outline.  Colour runs with the square root of the weight, so that the
+    small weights of a long prompt can be told from none.
     """
     if max(cells.shape, default=0) > MOST_CELLS:
         raise ValueError(f"at most {MOST_CELLS} × {MOST_CELLS} cells, not {cells.shape}")
-    fig = start(look, title, subtitle, height=height)
+    fig = start(look, title, subtitle, height=height, left=92)
     top = float(np.nanmax(cells)) if cells.size else 1.0
-    steps = [0.0, 0.01, 0.05, 0.2, 0.5, 1.0]
+    last = len(look.sequential) - 1
+    ticks = [0.0, 0.25, 0.5, 0.75, 1.0]
     fig.add_heatmap(
-        z=np.sqrt(np.maximum(cells, 0)).astype(np.float32),
-        customdata=cells.astype(np.float32),
+        z=cells.astype(np.float32),
         zmin=0,
-        zmax=max(top, 1e-6) ** 0.5,
-        colorscale=[[i / (len(look.sequential) - 1), c] for i, c in enumerate(look.sequential)],
-        hovertemplate="row %{y}, column %{x}<br>weight %{customdata:.4f}<extra></extra>",
+        zmax=max(top, 1e-6),
+        colorscale=[[(i / last) ** 2, c] for i, c in enumerate(look.sequential)],
+        hovertemplate="row %{y}, column %{x}<br>weight %{z:.4f}<extra></extra>",
         colorbar=dict(
             thickness=8,
             outlinewidth=0,
             len=0.6,
-            tickvals=[(s * top) ** 0.5 for s in steps],
-            ticktext=[number(s * top, 3) for s in steps],
+            tickvals=[t * top for t in ticks],
+            ticktext=[number(t * top, 2 if top > 0.1 else 4) for t in ticks],
             title=dict(text="weight", side="top", font=dict(size=12)),
             tickfont=dict(size=11),
         ),
@@ -69,6 +69,7 @@ def attention(
         autorange="reversed",
         showgrid=False,
         title_text="query token",
+        title_standoff=14,
         **_ticks(queries, 26),
         constrain="domain",
     )

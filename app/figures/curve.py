@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from app.figures.theme import (
     LIGHT,
+    NAMED,
     Look,
     bands,
     end_labels,
@@ -54,7 +55,11 @@ def phase_curve(
     elif samples:
         parts.append(f"{samples} prompt" + ("s" if samples != 1 else "") + " so far")
     fig = start(
-        look, f"Probability of the {answers} over {count} {noun}", " ".join(parts), right=90
+        look,
+        f"Probability of the {answers} over {count} {noun}",
+        " ".join(parts),
+        right=90,
+        left=NAMED,
     )
     top = max(count - 1, 1)
     bands(fig, look, stride, 0, top, first=first)

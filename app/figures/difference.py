@@ -8,7 +8,7 @@ from __future__ import annotations
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.figures.theme import LIGHT, Look, placeholder, start, token_label
+from app.figures.theme import LIGHT, NAMED, Look, placeholder, start, token_label
 
 MOST_BARS = 2000
 
@@ -25,6 +25,7 @@ def token_difference(
         f"Log-probability at phase {first} minus phase {second}",
         f"Each token of the prompt, mean over the copies of a phase. Up: likelier at phase {first}",
         height=240,
+        left=NAMED,
     )
     frame = frame.head(MOST_BARS)
     if len(frame):

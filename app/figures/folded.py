@@ -8,7 +8,7 @@ from __future__ import annotations
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.figures.theme import LIGHT, Look, placeholder, probability_axis, start
+from app.figures.theme import LIGHT, NAMED, Look, bands, placeholder, probability_axis, start
 from app.words import number
 
 
@@ -74,14 +74,13 @@ def by_residue(
     frame: pd.DataFrame, *, modulus: int, stride: int | None, look: Look = LIGHT
 ) -> go.Figure:
     """Prompts whose answer is the first choice.  frame: residue, accuracy, low, high, n."""
-    from app.figures.theme import bands
-
     each = int(frame["n"].max()) if len(frame) else 0
     fig = start(
         look,
         f"Answered first, by residue mod {modulus}",
         f"Wilson 95 %, {each} prompts a residue",
         height=240,
+        left=NAMED,
     )
     bands(fig, look, stride, 0, modulus - 1)
     if len(frame):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.figures.theme import LIGHT, Look, probability_axis, start
+from app.figures.theme import LIGHT, NAMED, Look, probability_axis, start
 
 
 def layer_scan(
@@ -29,6 +29,7 @@ def layer_scan(
         "Filled: layers that cost most. 95 %, resampled by prompt",
         height=height,
         right=90,
+        left=NAMED,
     )
     if control is not None:
         fig.add_hline(y=control, line=dict(color=look.control, width=2))

@@ -18,6 +18,7 @@ SANS = (
     "sans-serif"
 )
 HEIGHT, PANEL, OPENED, PAIR = 284, 164, 300, 240
+NAMED = 42  # left margin of a chart whose y axis has a name
 
 
 @dataclass(frozen=True)
@@ -153,9 +154,18 @@ def look_of(name: str | None) -> Look:
 
 
 def start(
-    look: Look, title: str, subtitle: str, *, height: int = HEIGHT, right: int = 8
+    look: Look,
+    title: str,
+    subtitle: str,
+    *,
+    height: int = HEIGHT,
+    right: int = 8,
+    left: int = 0,
 ) -> go.Figure:
-    """An empty figure with title, subtitle and size set."""
+    """An empty figure with title, subtitle and size set.
+
+    `left`: room for the name of a y axis, which automatic margins do not make.
+    """
     text = f"<b>{title}</b>" + (
         f'<br><span style="font-size:12.5px;color:{look.ink2}">{subtitle}</span>'
         if subtitle
@@ -163,7 +173,7 @@ def start(
     )
     fig = go.Figure()
     fig.update_layout(
-        template=look.template, height=height, margin=dict(r=right, t=54 if title else 6)
+        template=look.template, height=height, margin=dict(l=left, r=right, t=54 if title else 6)
     )
     if title:
         fig.update_layout(title=dict(text=text, pad=dict(t=17), font=dict(size=14, color=look.ink)))

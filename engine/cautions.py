@@ -78,6 +78,8 @@ def _pair(sample: LogicalSample) -> list[str]:
     if sample.shifted is None:
         return []
     by = len(sample.shifted.tokens) - len(sample.tokens)
+    if not by:
+        return ["For this tokenizer both documents have the same length: no phase moves."]
     longer = "longer" if by > 0 else "shorter"
     if abs(by) == 1:
         return [f"For this tokenizer the second document is one token {longer} than the first."]

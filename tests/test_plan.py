@@ -97,6 +97,17 @@ def test_a_prompt_longer_than_the_positions_tells_by_how_much(tokenizer):
     assert f"takes {longest - 3} positions: 3 too many" in message
 
 
+def test_a_long_task_is_refused_at_the_option_that_makes_it_long(tokenizer):
+    short = replace(FACTS, positions=100)
+    for task, field in (
+        (CODE, "task.before"),
+        ({"kind": "records", "records": 40}, "task.records"),
+        ({"kind": "document_pair"}, "task.repeats"),
+        ({"kind": "banner"}, "task.base"),
+    ):
+        assert refused(tokenizer, short, task=task)[0] == field
+
+
 def test_a_huge_paste_is_refused_before_it_is_tokenised(tokenizer):
     text = TEXT + "y" * 300_000_000
     spec_of()  # imports are not what is timed
@@ -217,11 +228,12 @@ def test_a_pair_says_by_how_many_tokens_it_differs(tokenizer, smol):
         (smol, "Okay ", "one token longer"),
         (smol, "Well then, ", "3 tokens longer"),
         (tokenizer, "Okay ", "tokens longer, not one"),
+        (smol, " ", "no phase moves"),
     ):
         task = {"kind": "document_pair", "prefix": prefix, "repeats": 1}
         shown = plan(spec_of(task=task), each, FACTS)
         assert any(told in text for text in shown["warnings"])
-        assert shown["pair"]["tokens"] >= 1
+        assert (shown["pair"]["tokens"] > 0) == (prefix != " ")
 
 
 def test_residue_groups_differ_little_in_mean_position(tokenizer):

@@ -57,6 +57,8 @@ class AccessCode:
     chat: bool = option(False, "put the model's chat template around it", label="Chat template")
     system: str = option("", "system message of the chat", when="chat=true", long=True)
 
+    size_field = "before"
+
     def protocols(self) -> tuple[str, ...]:
         return ("in_sequence", "outer", "grid_origin", "lengthen")
 

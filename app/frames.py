@@ -115,9 +115,7 @@ def rivals(answers: pd.DataFrame, names: list[str], axis: str) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True).dropna(subset=["value"])
 
 
-def fold(
-    curve_frame: pd.DataFrame, answers: pd.DataFrame, stride: int, measure: str
-) -> pd.DataFrame:
+def fold(answers: pd.DataFrame, stride: int, measure: str) -> pd.DataFrame:
     """phase, value: the running mean while no report is there yet."""
     if not len(answers):
         return pd.DataFrame({"phase": [], "value": []})

@@ -52,12 +52,10 @@ def go(new: str, spec: dict) -> None:
     st.session_state["key"] = new
     if st.query_params.get("key") != new:
         st.query_params["key"] = new
-    if "new" in st.query_params:
-        del st.query_params["new"]
-    for name in CELL:
-        if name in st.query_params:
-            del st.query_params[name]
-        st.session_state.pop(name, None)
+        for name in CELL:  # a cell of the former subject
+            st.query_params.pop(name, None)
+            st.session_state.pop(name, None)
+    st.query_params.pop("new", None)
     load(new, spec)
 
 

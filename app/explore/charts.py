@@ -102,10 +102,10 @@ def _fold(subject: Subject, answers: pd.DataFrame, control: pd.DataFrame, look: 
     fold = stride or min(subject.modulus, 16)
     frame = frames.folded(subject.report) if subject.report else pd.DataFrame()
     if not len(frame):
-        frame = frames.fold(pd.DataFrame(), answers, fold, measure)
+        frame = frames.fold(answers, fold, measure)
     flat = frames.folded((subject.report or {}).get("control"))
     if not len(flat):
-        flat = frames.fold(pd.DataFrame(), control, fold, measure)
+        flat = frames.fold(control, fold, measure)
     fig = folded(
         frame,
         stride=fold,

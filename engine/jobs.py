@@ -6,7 +6,7 @@ Knows arithmetic on them only.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
@@ -30,6 +30,12 @@ class Progress:
     done: int = 0
     left_at_start: int = 0
     started: float | None = None
+    costs: dict[str, list[float]] = field(default_factory=dict)  # part → [tokens, seconds]
+
+    def spend(self, part: str, tokens: int, seconds: float) -> None:
+        cost = self.costs.setdefault(part, [0, 0.0])
+        cost[0] += tokens
+        cost[1] += seconds
 
     def as_dict(self) -> dict:
         computed = self.left_at_start - (self.total - self.done)
@@ -40,14 +46,22 @@ class Progress:
         return {"done": self.done, "total": self.total, "seconds_left": left}
 
 
-def add_up(before: dict, now: dict) -> dict:
-    """Provenance over several jobs: time and tokens add up, the peak is the largest."""
-    if not before.get("tokens"):
-        return now
-    total = dict(now)
-    for name in ("wall_seconds", "tokens"):
-        total[name] = before[name] + now[name]
-    total["peak_memory_bytes"] = max(before["peak_memory_bytes"], now["peak_memory_bytes"])
-    total["tokens_per_second"] = now["tokens_per_second"] or before["tokens_per_second"]
-    total["jobs"] = before.get("jobs", 1) + 1
-    return total
+COSTS = ("tokens", "wall_seconds", "tokens_per_second", "jobs")
+
+
+def add_costs(before: dict, tokens: float, seconds: float) -> dict:
+    """Provenance with one more job's cost: a run that was cancelled and resumed cost both times."""
+    total, spent = before.get("tokens", 0) + tokens, before.get("wall_seconds", 0.0) + seconds
+    return before | {
+        "tokens": int(total),
+        "wall_seconds": round(spent, 3),
+        "tokens_per_second": round(total / spent, 1) if spent else None,
+        "jobs": before.get("jobs", 0) + 1,
+    }
+
+
+def renew(before: dict, now: dict) -> dict:
+    """A finished job's provenance with the costs booked so far; the peak is the largest."""
+    kept = {name: before[name] for name in COSTS if name in before}
+    peak = max(before.get("peak_memory_bytes", 0), now["peak_memory_bytes"])
+    return now | kept | {"peak_memory_bytes": peak}

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.jobs import MapWanted, Progress, add_up
+from engine.jobs import MapWanted, Progress, add_costs, renew
 from engine.registry import FieldError, SpecError
 from engine.results import Results
 from engine.specs import SweepSpec
@@ -223,16 +223,19 @@ class Queue:
                 "noise_floor": run.noise_floor,
             }
         )
-        while (event := self._listen(job.id)).kind != "done":
-            if event.kind == "planned":
-                self._plan(event.content, ids, progress)
-            elif event.kind == "batch":
-                self._keep(event.content, ids, progress)
-        made = add_up(run.provenance, event.content["provenance"])
-        self.store.change(run.id, noise_floor=event.content["noise_floor"], provenance=made)
-        if "control" in ids:
-            about = made.get("control", made)
-            self.store.change(ids["control"], provenance=about, noise_floor=0.0)
+        try:
+            while (event := self._listen(job.id)).kind != "done":
+                if event.kind == "planned":
+                    self._plan(event.content, ids, progress)
+                elif event.kind == "batch":
+                    self._keep(event.content, ids, progress)
+        finally:
+            self._book(ids, progress)
+        self.store.change(run.id, noise_floor=event.content["noise_floor"])
+        for name, made in event.content["provenance"].items():
+            before = self.store.run(ids[name]).provenance
+            if name in progress.costs or not before.get("libraries"):
+                self.store.change(ids[name], provenance=renew(before, made))
         broken = [id for id in ids.values() if not self.store.verify(id)]
         self._write(job, spec)
         return shortage(self.store.run(broken[0])) if broken else ""
@@ -257,6 +260,12 @@ class Queue:
             progress.started = time.monotonic()
             progress.left_at_start -= copies
         progress.done += copies
+        progress.spend(content["part"], content["tokens"], content["seconds"])
+
+    def _book(self, ids: dict[str, int], progress: Progress) -> None:
+        for name, (tokens, seconds) in progress.costs.items():
+            before = self.store.run(ids[name]).provenance
+            self.store.change(ids[name], provenance=add_costs(before, tokens, seconds))
 
     def _write(self, job: Job, spec: SweepSpec) -> None:
         """Ask what the model writes at its worst and at its best phase, on the first sample."""

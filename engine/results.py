@@ -5,8 +5,10 @@ Knows the store and the statistics.  Knows nothing of processes or HTTP.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
+import logging
 import math
 import threading
 import time
@@ -18,6 +20,7 @@ from engine.specs import SweepSpec
 from engine.store import Run, Store
 from engine.version import code_version, statistics_version
 
+log = logging.getLogger("phasescope")
 ACTIVE = ("queued", "running")
 # The numbers of a run that has none yet: the page's layout must not jump, and JSON keeps its keys.
 NOTHING: dict[str, Any] = {
@@ -73,10 +76,10 @@ class Results:
             made = self._recent(run, stamp)
             if made is None:
                 start = time.monotonic()
-                made = self._compute(run, spec)
+                made = self._try(run, spec)
                 now = time.monotonic()
                 self._live = {run.id: (now, now - start, stamp, made)}
-        if run.status not in ACTIVE and made is not NOTHING:
+        if run.status not in ACTIVE and made["residues"]:
             self.store.keep_report(run.id, stamp, made, summary(made))
         return made
 
@@ -92,6 +95,15 @@ class Results:
         control = self.store.answer_count(run.control_run) if run.control_run else 0
         own = self.store.counts(run.id).answers
         return f"{statistics_version()}-{own}-{control}-{run.noise_floor}"
+
+    def _try(self, run: Run, spec: SweepSpec) -> dict:
+        """Rows that no statistics fit (from elsewhere, of other code) must not hide the run."""
+        try:
+            return self._compute(run, spec)
+        except Exception:
+            log.exception("no report of run %s", run.key)
+            told = "The statistics of these rows failed; the service's log has more."
+            return NOTHING | {"warnings": [told]}
 
     def _compute(self, run: Run, spec: SweepSpec) -> dict:
         from engine.analysis.report import report
@@ -207,7 +219,8 @@ class Results:
             try:
                 spec = check_spec(preset.spec)
             except SpecError as error:
-                raise RuntimeError(f"preset {preset.name} is not valid: {error}") from error
+                log.error("preset %s is not valid: %s", preset.name, error)
+                continue
             run = self.pick(spec.key)
             numbers = kept.get(run.id, blank) if run else blank
             cards.append(
@@ -249,7 +262,8 @@ def _notes() -> dict[str, str]:
     found = {}
     for preset in presets().values():
         if preset.note:
-            found[check_spec(preset.spec).key] = preset.note
+            with contextlib.suppress(SpecError):
+                found[check_spec(preset.spec).key] = preset.note
     return found
 
 

@@ -205,16 +205,24 @@ class Office:
         for lane in lanes:
             self.loaded(lane.spec.model)
             self.between()
-        clock = Clock()
+        last = time.perf_counter()
         for lane, batch in self.batches(lanes):
-            clock.count(batch)
-            content = {"part": lane.name, "replace": lane.broken, "batch": tuple(batch)}
+            now = time.perf_counter()
+            content = {
+                "part": lane.name,
+                "replace": lane.broken,
+                "batch": tuple(batch),
+                "tokens": tokens_read(batch),
+                "seconds": now - last,
+            }
+            last = now
             self.say(id, "batch", content)
             self.between()
         floor = request["noise_floor"]
         if floor is None:
             floor = float(noise_floor(spec, self.loaded(spec.model), self.built(spec)))
-        self.say(id, "done", {"noise_floor": floor, "provenance": self.provenance(spec, clock)})
+        made = {name: self.provenance(part) for name, part in parts.items()}
+        self.say(id, "done", {"noise_floor": floor, "provenance": made})
 
     def scanned(self, spec: Any) -> tuple[int, ...]:
         from engine.models.loader import facts
@@ -236,24 +244,19 @@ class Office:
         layers = None if lane.layer is None else [lane.layer]
         return sweep(lane.spec, self.loaded(lane.spec.model), lane.missing, layers)
 
-    def provenance(self, spec: Any, clock: Clock) -> dict:
+    def provenance(self, spec: Any) -> dict:
+        """What made the numbers besides the spec.  What they cost, the queue adds up by batch."""
         import torch
 
         from engine.version import code_version, library_versions
 
-        known = self.loaded(spec.model).provenance()
-        if spec.control and spec.control.model != spec.model:
-            known["control"] = self.loaded(spec.control.model).provenance()
-        return known | {
+        return self.loaded(spec.model).provenance() | {
             "code_version": code_version(),
             "libraries": library_versions(),
             "python": platform.python_version(),
             "platform": platform.platform(),
             "threads": torch.get_num_threads(),
             "seed": spec.settings.seed,
-            "wall_seconds": round(clock.seconds, 3),
-            "tokens": clock.tokens,
-            "tokens_per_second": round(clock.tokens / clock.seconds, 1) if clock.seconds else None,
             "peak_memory_bytes": peak_memory(),
         }
 
@@ -287,19 +290,11 @@ class Lane:
         self.missing, self.broken = missing(copies, spec.settings.batch, have, layer)
 
 
-class Clock:
-    """Tokens read and the seconds they took, model loading left out."""
-
-    def __init__(self):
-        self.seconds, self.tokens, self._last = 0.0, 0, time.perf_counter()
-
-    def count(self, batch: Any) -> None:
-        now = time.perf_counter()
-        self.seconds += now - self._last
-        self._last = now
-        lengths = batch.answers.column("length").to_pylist()
-        answers = batch.answers.column("token_ranks").to_pylist()
-        self.tokens += sum(lengths) + sum(map(len, answers))
+def tokens_read(batch: Any) -> int:
+    """Tokens of a batch's copies, answers included."""
+    lengths = batch.answers.column("length").to_pylist()
+    answers = batch.answers.column("token_ranks").to_pylist()
+    return sum(lengths) + sum(map(len, answers))
 
 
 def missing(copies: list, size: int, have: set, layer: int | None) -> tuple[list, bool]:

@@ -18,6 +18,7 @@ from made_rows import SPEC
 
 from engine.registry import SpecError
 from engine.results import Results
+from engine.rows import ANSWERS
 from engine.specs import SweepSpec
 from engine.store import Store, bundles
 
@@ -136,11 +137,29 @@ def no_control(about):
     del about["control"]
 
 
+def huge(about):
+    about["run"]["copies"] = 2**70
+
+
 def wrong_type(about):
     about["run"]["copies"] = "many"
 
 
+def rows(f, edit) -> bytes:
+    """The bundle with its answers changed, and signed anew."""
+    table = pq.read_table(io.BytesIO(f["run_answers.parquet"])).to_pylist()
+    edit(table)
+    return pack(f | {"run_answers.parquet": parquet(pa.Table.from_pylist(table, schema=ANSWERS))})
+
+
 HOSTILE = {
+    "a residue of another grid": lambda f: rows(f, lambda t: t[0].update(residue=8)),
+    "a negative sample": lambda f: rows(f, lambda t: t[0].update(sample=-1)),
+    "an empty cell": lambda f: rows(f, lambda t: t[0].update(logprob=None)),
+    "not a number": lambda f: rows(f, lambda t: t[0].update(logprob=float("nan"))),
+    "a copy twice": lambda f: rows(f, lambda t: t.append(t[0])),
+    "no answer tokens": lambda f: rows(f, lambda t: t[0].update(token_ranks=[])),
+    "a count past all bounds": lambda f: pack(edited(f, huge)),
     "no zip": lambda f: b"PK\x03\x04 but no zip",
     "empty": lambda f: b"",
     "no manifest": lambda f: pack({n: c for n, c in f.items() if n != "manifest.json"}, sign=False),

@@ -13,6 +13,7 @@ import zipfile
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from engine.registry import FieldError, SpecError
@@ -225,9 +226,42 @@ def _part(name: str, about: object, files: dict[str, bytes]) -> Part:
         raise refuse(
             f"the {name}'s key {about['key']!r} is not that of its spec; nothing was imported"
         )
-    return Part(
-        about, spec, *(_table(f"{name}_{table}.parquet", table, files) for table in SCHEMAS)
-    )
+    part = Part(about, spec, *(_table(f"{name}_{t}.parquet", t, files) for t in SCHEMAS))
+    problem = unsound(part.answers, spec) or unsound(part.tokens, spec)
+    if problem:
+        raise refuse(
+            f"the {name}'s rows are not those of its spec: {problem}; nothing was imported"
+        )
+    return part
+
+
+def unsound(rows: pa.Table, spec: SweepSpec) -> str:
+    """What no sweep of this spec could have written, or "": statistics must trust stored rows."""
+    asked = spec.settings
+    residues = 2 if asked.protocol == "pair" else asked.modulus
+    limits = {"sample": asked.samples, "shift": residues, "residue": residues}
+    if not rows.num_rows:
+        return ""
+    for name in rows.column_names:
+        column = rows.column(name)
+        lists = pa.types.is_list(column.type)
+        if column.null_count or (lists and pc.list_flatten(column).null_count):
+            return f"{name} has empty cells"
+        if name in limits:
+            low, high = pc.min_max(column).as_py().values()
+            if low < 0 or high >= limits[name]:
+                return f"{name} is not from 0 to {limits[name] - 1}"
+        if pa.types.is_floating(column.type) and not pc.all(pc.is_finite(column)).as_py():
+            return f"{name} is not finite"
+    key = ["sample", "shift", "layer" if "layer" in rows.column_names else "position"]
+    if rows.group_by(key).aggregate([]).num_rows != rows.num_rows:
+        return "a copy is there twice"
+    if "token_ranks" in rows.column_names:
+        names = ("token_ranks", "token_logprobs", "token_residues")
+        first, *others = [pc.list_value_length(rows.column(name)) for name in names]
+        if pc.min(first).as_py() == 0 or any(not other.equals(first) for other in others):
+            return "the columns of answer tokens differ in length or are empty"
+    return ""
 
 
 def _types(about: dict) -> None:
@@ -239,6 +273,9 @@ def _types(about: dict) -> None:
     for field, kind in kinds.items():
         if not isinstance(about[field], kind) or isinstance(about[field], bool):
             raise refuse(f"run.json: {field} is of the wrong type; nothing was imported")
+    for field in ("copies", "answers_expected", "tokens_expected"):
+        if not 0 <= about[field] < 2**31:
+            raise refuse(f"run.json: {field} is out of range; nothing was imported")
     if about["status"] not in ("done", "incomplete", "cancelled", "failed"):
         raise refuse(f"run.json: status {about['status'][:40]!r} is unknown; nothing was imported")
 

@@ -203,19 +203,10 @@ def top_tokens(rows: pd.DataFrame, stride: int | None, names: dict[int, str]) ->
     return pd.DataFrame(out, columns=columns)
 
 
-def token_names(plan: dict | None, *frames: pd.DataFrame) -> dict[int, str]:
-    """Token id → text, from whatever the page holds."""
-    names: dict[int, str] = {}
-    for frame in frames:
-        if len(frame):
-            names |= dict(zip(frame["token_id"].astype(int), frame["text"], strict=True))
-            if "top_texts" in frame:
-                for ids, texts in zip(frame["top_ids"], frame["top_texts"], strict=True):
-                    names |= dict(zip(map(int, ids), texts, strict=False))
-    for token in (plan or {}).get("answer", {}).get("tokens", []):
-        names[int(token["id"])] = token["text"]
-    for rival in (plan or {}).get("rivals", []):
-        names.setdefault(int(rival["id"]), rival.get("token") or rival["text"])
-    for token in ((plan or {}).get("strip") or {}).get("tokens", []):
-        names.setdefault(int(token["id"]), token["text"])
-    return names
+def likely_ids(rows: pd.DataFrame) -> tuple[int, ...]:
+    """Ids that stand among the likeliest at the answer's first token of any copy."""
+    if not len(rows):
+        return ()
+    first = rows[rows["role"] == "answer"].sort_values("position", kind="stable")
+    lists = first.groupby("shift").head(1)["top_ids"]
+    return tuple(sorted({int(token) for ids in lists if ids is not None for token in ids}))

@@ -166,6 +166,15 @@ def tokens(
         return pd.DataFrame()
 
 
+@st.cache_data(ttl=3600, max_entries=100, show_spinner=False)
+def names(key: str, ids: tuple[int, ...]) -> dict[int, str]:
+    """Token id → text; empty where the run's tokenizer is not on this machine."""
+    try:
+        return _ask("names", key, list(ids)) if ids else {}
+    except (NotFound, Refused):
+        return {}
+
+
 class AttentionMap(NamedTuple):
     cells: np.ndarray  # float32 [queries, keys]
     query_ranges: list[tuple[int, int]]

@@ -137,6 +137,13 @@ class Client:
         path = f"/runs/{_safe(key)}/tokens"
         return self._frame(path, sample=sample, shift=shift, control=control)
 
+    def names(self, key: str, ids: list[int]) -> dict[int, str]:
+        """Token id → raw text, in the run's own tokenizer."""
+        found = self._json(
+            "GET", f"/runs/{_safe(key)}/names", params={"ids": ",".join(map(str, ids))}
+        )
+        return {int(token): text for token, text in found.items()}
+
     def token_means(self, key: str, sample: int = 0, control: bool = False):
         return self._frame(f"/runs/{_safe(key)}/token_means", sample=sample, control=control)
 

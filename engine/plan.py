@@ -105,6 +105,7 @@ def plan(spec: Any, tokenizer: Any, facts: Any, speed: float | None = None) -> d
         "filler": {"text": piece(tokenizer, sample.filler), "id": sample.filler},
         "strip": _strip(spec, tokenizer, sample, copies[0]),
         "design": table,
+        "model": {"n_layers": facts.n_layers, "q_heads": facts.q_heads},
         "estimate": cost.to_dict(),
         "warnings": cautions(spec, facts, samples, copies, table),
     }

@@ -190,6 +190,10 @@ def _tables(app: FastAPI, engine: Engine) -> None:
         stride = spec and (spec.stride or spec.settings.modulus)
         return arrow(store.token_means(rows_of(key, control), sample, stride or 1))
 
+    @app.get("/runs/{key}/names")
+    def names(key: str, ids: str) -> JSONResponse:
+        return JSONResponse(token_names(engine, find(engine, key), ids))
+
     @app.get("/runs/{key}/bundle")
     def bundle(key: str) -> Response:
         run = find(engine, key)
@@ -289,6 +293,19 @@ def wanted_map(engine: Engine, run: Run, body: dict) -> tuple[MapWanted, Any, An
     rows = run.control_run if control else run.id
     wanted = MapWanted(run.key, rows, control, *(body[name] for name in limits))
     return wanted, parts["queries"], parts["keys"]
+
+
+def token_names(engine: Engine, run: Run, ids: str) -> dict[str, str]:
+    """Token id → text in the run's own tokenizer, for ids as "7,9"; unknown ids are left out."""
+    from engine.models.loader import facts, load_tokenizer
+    from engine.tasks.text import piece
+
+    spec = engine.results.spec(run.key)
+    wanted = {int(part) for part in ids.split(",") if part.isascii() and part.isdigit()}
+    if spec is None or not wanted:
+        return {}
+    tokenizer, vocab = load_tokenizer(spec.model), facts(spec.model).vocab
+    return {str(token): piece(tokenizer, token) for token in sorted(wanted) if token < vocab}
 
 
 def _part(name: str, value: Any, errors: list[FieldError]) -> tuple[int, int] | None:

@@ -324,6 +324,10 @@ class FakeClient:
             rows.append(self._token(sample, at, len(strip), 7, "8", "answer", score))
         return pd.DataFrame(rows)
 
+    def names(self, key: str, ids: list[int]) -> dict[int, str]:
+        self._note("names")
+        return {token: {7: "8", 9: "32", 3: "<b>"}[token] for token in ids}
+
     @staticmethod
     def _token(sample, shift, position, number, text, role, logprob) -> dict:
         jitter = 0.1 * np.sin(position + shift)

@@ -114,6 +114,13 @@ def test_without_a_key_the_first_preset_opens(client):
     assert at.session_state["key"] == preset(client)
 
 
+def test_a_preset_that_was_never_opened_here_opens(client):
+    key = preset(client)
+    del client.specs[key], client.jobs[key]
+    client.schema = lambda whole=FakeClient().schema(): whole
+    assert "not measured yet" in html(page("explore", key=key))
+
+
 @pytest.mark.parametrize("key", ["zzz", "<b>", "0" * 12, "../../etc"])
 def test_an_unknown_key_has_a_way_back(client, key):
     at = page("explore", key=key)

@@ -9,7 +9,7 @@ from app.figures.theme import look_of
 from app.figures.thumbnails import sparkline
 from app.style import html_of, text
 from app.tokens import strip
-from app.words import ago, count, number, prose, seconds
+from app.words import ago, count, number, prose
 
 SENTENCE = "A compressed cache remembers some positions better than others"
 LEAD = "Phasescope moves one answer through the window grid, token by token, and shows at which phase a model loses it."
@@ -76,7 +76,7 @@ def cards(schema: dict, stored: list[dict]) -> None:
         card(
             strip(SAMPLE, scored=False),
             "Try your prompt",
-            f"Mark the answer and a padding slot.{_takes(schema)}",
+            "Mark the answer and a padding slot. Tokens, windows and the time it takes are shown before it runs.",
         )
         st.page_link(
             state.explore(),
@@ -112,15 +112,6 @@ def cards(schema: dict, stored: list[dict]) -> None:
                 icon_position="right",
                 query_params={"key": other["key"]},
             )
-
-
-def _takes(schema: dict) -> str:
-    """How long the first preset takes here, if the service can tell."""
-    preset = next(iter(schema["presets"]), None)
-    if not preset:
-        return ""
-    plan = services.preview(preset["spec"]).plan
-    return f" A sweep takes about {seconds(plan['estimate'].get('seconds'))} here." if plan else ""
 
 
 def card(picture: str, title: str, words: str) -> None:

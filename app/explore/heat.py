@@ -52,6 +52,9 @@ def attention(subject: Subject) -> None:
 def _choose(subject: Subject) -> dict | None:
     """Layer, head, phase, prompt and ranges; all of them in the address."""
     facts = model_facts(subject)
+    if facts is None:
+        text("note", "A map needs the model on this machine; see the message at the model's field.")
+        return None
     columns = st.columns(5)
     layers, heads = list(range(facts["layers"])), list(range(facts["heads"]))
     stride = subject.stride
@@ -96,18 +99,10 @@ def _choose(subject: Subject) -> dict | None:
     }
 
 
-def model_facts(subject: Subject) -> dict:
-    """Layers and query heads, from what the run or the plan says of the model."""
-    told = [(subject.plan or {}).get("model") or {}, (subject.run or {}).get("provenance") or {}]
-    told.append(told[-1].get("model") if isinstance(told[-1].get("model"), dict) else {})
-    told.append(told[-2].get("facts") if isinstance(told[-2].get("facts"), dict) else {})
-    layers = next(
-        (int(t[n]) for t in told for n in ("n_layers", "layers") if isinstance(t.get(n), int)), 30
-    )
-    heads = next(
-        (int(t[n]) for t in told for n in ("q_heads", "heads") if isinstance(t.get(n), int)), 9
-    )
-    return {"layers": layers, "heads": heads}
+def model_facts(subject: Subject) -> dict | None:
+    """Layers and query heads of the model, as the plan tells them; None without a plan."""
+    told = (subject.plan or {}).get("model")
+    return told and {"layers": int(told["n_layers"]), "heads": int(told["q_heads"])}
 
 
 def _map(subject: Subject, asked: dict) -> None:

@@ -95,7 +95,7 @@ def settle(schema: dict) -> Subject:
     elif not state.well_formed(key):
         raise Missing(key)
     if state.loaded() != key:
-        spec = services.spec(key)
+        spec = services.spec(key) or _of_preset(schema, key)
         if spec is None:
             raise Missing(key)
         state.go(key, spec)
@@ -113,6 +113,11 @@ def settle(schema: dict) -> Subject:
         plan = services.preview(fields.plain(base)).plan
     run = services.run(key) if key else None
     return Subject(key, base, plan, run, answer.errors, schema)
+
+
+def _of_preset(schema: dict, key: str) -> dict | None:
+    """The spec of a preset that was never opened here: the service has not seen its key yet."""
+    return next((p["spec"] for p in schema["presets"] if p["key"] == key), None)
 
 
 def _preview(draft: dict, base: dict, changed: bool) -> Any:

@@ -45,7 +45,7 @@ def top_tokens(subject: Subject) -> None:
     with left:
         sample = sample_choice(subject, "Top tokens are of one prompt's copies")
     rows = services.tokens(subject.key, sample)
-    names = frames.token_names(subject.plan, rows)
+    names = services.names(subject.key, frames.likely_ids(rows))
     stride = subject.stride or (2 if subject.protocol == "pair" else None)
     frame = frames.top_tokens(rows, stride, names)
     if not len(frame):

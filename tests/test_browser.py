@@ -1,0 +1,262 @@
+"""The whole story in a real browser against a real service, with a picture of each step.
+
+preset → change stride → run → progress → curve → attention cell → the link in a second browser.
+Pictures go to `artifacts/`.  Skipped where there is no Chromium or no model, with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from engine.models import catalog
+
+ROOT = Path(__file__).parent.parent
+PICTURES = ROOT / "artifacts"
+BROWSER = next(
+    (p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None
+)
+FLAGS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+MODEL = "smollm2-135m"
+PATIENCE = 240_000  # ms: a loaded machine loads a model slowly
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.timeout(1500),
+    pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on this machine"),
+    pytest.mark.skipif(not catalog.installed(MODEL), reason=f"model {MODEL} is not pulled"),
+]
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """A service with a home of its own, and the dashboard over it."""
+    from engine import paths
+
+    home = tmp_path_factory.mktemp("home")
+    environment = os.environ | {
+        "PHASESCOPE_HOME": str(home),
+        "PHASESCOPE_MODELS": str(paths.models()),
+    }
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    log = open(home / "test.log", "w")  # noqa: SIM115  (closed with the processes)
+    serve = [sys.executable, "-m", "engine", "serve", "--port", "0"]
+    dash = [sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.port", str(port)]
+    dash += ["--server.headless", "true", "--server.fileWatcherType", "none"]
+    running = []
+    try:
+        for command in (serve, dash):
+            running.append(
+                subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+            )
+        _wait(lambda: (home / "service.json").exists(), "the service", 90)
+        _wait(
+            lambda: urllib.request.urlopen(f"{url}/_stcore/health", timeout=2).status == 200,
+            "the page",
+            90,
+        )
+        yield url
+    finally:
+        for process in running:
+            process.terminate()
+        for process in running:
+            process.wait(timeout=60)
+        log.close()
+
+
+def _wait(ready, what: str, limit: float) -> None:
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        try:
+            if ready():
+                return
+        except OSError:
+            pass
+        time.sleep(0.2)
+    raise TimeoutError(f"{what} did not come up in {limit:.0f} s")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    PICTURES.mkdir(exist_ok=True)
+    with sync_playwright() as driver:
+        engine = driver.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        yield engine
+        engine.close()
+
+
+def open_page(browser, width: int = 1280, height: int = 800, scheme: str = "light"):
+    page = browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme=scheme
+    ).new_page()
+    page.set_default_timeout(PATIENCE)
+    return page
+
+
+def picture(page, name: str, whole: bool = True) -> None:
+    """A picture of the page, once its charts are drawn."""
+    page.wait_for_function("() => !document.querySelector('[data-stale=true]')")
+    size = page.viewport_size
+    if whole:
+        tall = page.evaluate("() => document.querySelector('[data-testid=stMain]').scrollHeight")
+        page.set_viewport_size({"width": size["width"], "height": max(size["height"], int(tall))})
+        page.wait_for_timeout(400)
+    page.screenshot(path=PICTURES / f"{name}.png")
+    page.set_viewport_size(size)
+
+
+def drawn(page, chart: str) -> list:
+    """Names of the traces that Plotly drew in one chart."""
+    place = f".st-key-chart-{chart} .js-plotly-plot"
+    page.wait_for_function(
+        "p => document.querySelector(p) && document.querySelector(p)._fullData", arg=place
+    )
+    return page.evaluate("p => document.querySelector(p)._fullData.map(t => t.name)", place)
+
+
+def set_number(page, label: str, value: int) -> None:
+    field = page.get_by_label(label, exact=True)
+    field.fill(str(value))
+    field.press("Enter")
+
+
+def test_the_whole_story(address, browser):
+    page = open_page(browser)
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(address)
+    page.get_by_text("some positions better than others").wait_for()
+    picture(page, "1-start")
+
+    # a preset, and a bad value told at its field
+    page.get_by_role("link", name="Explore").first.click()
+    page.get_by_text("Probability of the answer over").first.wait_for()
+    before = page.url
+    set_number(page, "Stride S", 9)
+    page.get_by_text("windows would leave gaps").wait_for()
+    assert page.get_by_role("button", name="Run", exact=True).is_disabled()
+    picture(page, "2-refused")
+
+    # another stride, few prompts
+    set_number(page, "Stride S", 2)
+    page.get_by_text(re.compile("configured 2")).first.wait_for()
+    set_number(page, "Prompts n", 2)
+    page.get_by_text(re.compile(r"^\d+ copies")).first.wait_for()
+    set_number(page, "Residues R", 4)
+    page.get_by_text(re.compile(r"^8 copies")).first.wait_for()
+    page.get_by_text("not measured yet").first.wait_for()
+    assert page.url != before
+    picture(page, "3-before")
+
+    # run, progress, a reload in the middle, the curve
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.get_by_text(re.compile("Measuring|Waiting for the worker")).first.wait_for()
+    link = page.url
+    page.reload()
+    page.get_by_text(re.compile(r"\d+ of \d+ copies|Full cache, gap")).first.wait_for()
+    picture(page, "4-running")
+    page.get_by_text("Full cache, gap").first.wait_for()
+    names = drawn(page, "curve")
+    assert "full cache" in names
+    assert any(name.startswith("gold") for name in names)
+    assert page.url == link
+    picture(page, "5-done")
+
+    # an attention cell by a click on the map
+    page.get_by_role("tab", name="Attention").click()
+    page.locator(".st-key-chart-attention .js-plotly-plot[data-clicks=on]").wait_for()
+    area = page.locator(".st-key-chart-attention .nsewdrag").first
+    area.scroll_into_view_if_needed()
+    size = area.bounding_box()
+    area.click(position={"x": size["width"] * 0.1, "y": size["height"] * 0.6})
+    page.get_by_text(re.compile(r"Query \d+ .* reads key .* with weight")).wait_for()
+    told = page.locator("[data-cell]").inner_text()
+    page.wait_for_url(re.compile("cq=.*ck=|ck=.*cq="))
+    picture(page, "6-attention")
+
+    # the link in a second browser
+    other = open_page(browser, 1920, 1080, "dark")
+    other.goto(page.url)
+    other.get_by_text(re.compile(r"Query \d+ .* reads key")).wait_for()
+    assert other.locator("[data-cell]").inner_text() == told
+    assert other.locator(".ps-finding").inner_text() == page.locator(".ps-finding").inner_text()
+    picture(other, "7-second-browser-dark")
+    assert not errors
+
+
+@pytest.mark.parametrize(
+    "tab", ["Top tokens", "Token difference", "Design table", "Layers", "Run details"]
+)
+def test_every_tab_is_a_link(address, browser, tab):
+    page = open_page(browser)
+    page.goto(address)
+    page.get_by_text("Recent runs").first.wait_for()
+    page.locator(".st-key-recent a").first.click()
+    page.get_by_role("tab", name=tab).click()
+    page.wait_for_url(re.compile("tab="))
+    fresh = open_page(browser)
+    fresh.goto(page.url)
+    chosen = fresh.get_by_role("tab", name=tab)
+    chosen.wait_for()
+    fresh.wait_for_function(
+        "n => document.querySelector('[role=tab][aria-selected=true]')?.innerText.trim() === n",
+        arg=tab,
+    )
+    assert fresh.get_by_text("could not be drawn").count() == 0
+    picture(fresh, f"8-{tab.lower().replace(' ', '-')}")
+
+
+def test_own_prompt_is_marked_by_selection(address, browser):
+    page = open_page(browser)
+    page.goto(f"{address}/explore?new=custom")
+    area = page.locator(".st-key-editor textarea")
+    area.wait_for()
+    page.get_by_text("not measured yet").first.wait_for()
+    area.evaluate(
+        "(a) => { const at = a.value.indexOf('AX31'); a.focus(); a.setSelectionRange(at, at + 4); }"
+    )
+    page.get_by_role("button", name="Mark as target").click()
+    page.wait_for_function(
+        "() => document.querySelector('.st-key-editor textarea').value.includes('{{target}}AX31{{/target}}')"
+    )
+    picture(page, "9-own-prompt")
+
+
+def test_theme_switch_redraws_the_charts(address, browser):
+    page = open_page(browser)
+    page.goto(f"{address}/explore")
+    page.get_by_text("Probability of the answer over").first.wait_for()
+    colour = "() => document.querySelector('.st-key-chart-curve .js-plotly-plot').layout.title.font.color"
+    page.wait_for_function("() => document.querySelector('.st-key-chart-curve .js-plotly-plot')")
+    assert page.evaluate(colour) == "#1D2025"
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(f"() => ({colour})() === '#E9EAEC'")
+    picture(page, "10-dark")
+
+
+def test_an_unknown_link_has_a_way_back(address, browser):
+    page = open_page(browser)
+    page.goto(f"{address}/explore?key=deadbeef0000")
+    page.get_by_text("No such view here").wait_for()
+    picture(page, "11-unknown")
+    page.get_by_text("Back to the gallery").click()
+    page.get_by_text("some positions better than others").wait_for()

@@ -1,6 +1,6 @@
 """A button that copies the page's address: every state is in it.
 
-Inline JavaScript of the page's own, because only the browser knows the full address and the clipboard.
+Inline JavaScript of the page's own: only the browser knows the full address and the clipboard.
 """
 
 from __future__ import annotations
@@ -9,12 +9,15 @@ import streamlit as st
 
 HTML = '<button type="button" aria-live="polite"><span></span></button>'
 CSS = """
-button { display: inline-flex; align-items: center; gap: .5rem; font: 400 .95rem var(--st-font); white-space: nowrap;
-  color: var(--st-text-color); background: transparent; border: 1px solid var(--st-border-color);
-  border-radius: var(--st-button-radius); padding: .42rem .8rem; cursor: pointer; line-height: 1.4; }
-button:hover, button:focus-visible { border-color: var(--st-primary-color); color: var(--st-primary-color); }
-span::before { content: ""; display: inline-block; width: .9em; height: .45em; border: 1.6px solid currentColor;
-  border-radius: .35em; margin-right: .55em; vertical-align: .08em; transform: rotate(-38deg); }
+button { display: inline-flex; align-items: center; gap: .5rem; white-space: nowrap;
+  font: 400 .95rem var(--st-font); color: var(--st-text-color); background: transparent;
+  border: 1px solid var(--st-border-color); border-radius: var(--st-button-radius);
+  padding: .42rem .8rem; cursor: pointer; line-height: 1.4; }
+button:hover, button:focus-visible { border-color: var(--st-primary-color);
+  color: var(--st-primary-color); }
+span::before { content: ""; display: inline-block; width: .9em; height: .45em;
+  border: 1.6px solid currentColor; border-radius: .35em; margin-right: .55em;
+  vertical-align: .08em; transform: rotate(-38deg); }
 """
 JS = """
 export default function ({ parentElement }) {

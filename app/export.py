@@ -29,7 +29,7 @@ def chart(
     width: int = WIDTH,
     extra: Callable[[], None] | None = None,
 ) -> None:
-    """Draw a figure with its menu.  `name`: widget key and file name; `extra`: more menu entries."""
+    """Draw a figure with its menu.  `name`: widget key and file name; `extra`: more entries."""
     with st.container(key=f"chart-{name}"):
         st.plotly_chart(
             fig, theme=None, key=f"plot-{name}", config=CONFIG, alt=alt, width="stretch"

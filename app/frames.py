@@ -1,7 +1,7 @@
 """Rows as they are stored → the frames that figures draw.
 
-Knows the columns of `answers` and `tokens` and the report's keys.  Plain means only: every interval,
-p-value and finding comes from the service.  Knows no Streamlit and no Plotly.
+Knows the columns of `answers` and `tokens` and the report's keys.  Plain means only: intervals,
+p-values and findings come from the service.  Knows no Streamlit and no Plotly.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def aligned(rows: pd.DataFrame, stride: int) -> pd.DataFrame:
 
 
 def difference(rows: pd.DataFrame, stride: int, first: int, second: int) -> pd.DataFrame:
-    """index, text, role, position, phase, difference (nats): mean at phase `first` minus `second`."""
+    """index, text, role, position, phase, difference (nats): mean at `first` minus `second`."""
     columns = ["index", "text", "role", "position", "phase", "difference"]
     if not len(rows):
         return pd.DataFrame(columns=columns)
@@ -201,6 +201,35 @@ def top_tokens(rows: pd.DataFrame, stride: int | None, names: dict[int, str]) ->
             name = visible(names[token]) if token in names else f"id {token}"
             out.append((int(phase), place, name, token, mass / len(members), len(members)))
     return pd.DataFrame(out, columns=columns)
+
+
+def answer_tokens(answers: pd.DataFrame, stride: int | None, pair: bool) -> pd.DataFrame:
+    """token, group, probability: each answer token by its own phase (or document), mean of copies.
+
+    The last rows, `token` = −1, are the joint probability of all tokens by the target's phase.
+    """
+    columns = ["token", "group", "probability"]
+    if not len(answers):
+        return pd.DataFrame(columns=columns)
+    out = []
+    for row in answers.itertuples():
+        own = row.shift if pair else int(row.residue) % (stride or 1)
+        out.append((-1, own, math.exp(row.logprob)))
+        for k, log in enumerate(row.token_logprobs):
+            place = own
+            if not pair and stride and row.token_residues is not None:
+                place = int(row.token_residues[k]) % stride
+            out.append((k, place, math.exp(log)))
+    frame = pd.DataFrame(out, columns=columns)
+    means = frame.groupby(["token", "group"], as_index=False)["probability"].mean()
+    order = means["token"].where(means["token"] >= 0, len(out))
+    return means.loc[order.sort_values(kind="stable").index].reset_index(drop=True)
+
+
+def autocorrelation(report: dict | None) -> pd.DataFrame:
+    """lag, correlation: circular, of the mean curve."""
+    values = ((report or {}).get("period") or {}).get("autocorrelation") or []
+    return pd.DataFrame({"lag": range(len(values)), "correlation": values})
 
 
 def likely_ids(rows: pd.DataFrame) -> tuple[int, ...]:

@@ -17,7 +17,10 @@ from app import services, state, style  # noqa: E402
 
 log = logging.getLogger("phasescope")
 LOST = "The engine service is not running"
-HOW = "This page is a client of it. Start it with `make run` or `phasescope serve`, then press Try again."
+HOW = (
+    "This page is a client of it. Start it with `make run` or `phasescope serve`, then "
+    "press Try again."
+)
 
 
 def main() -> None:

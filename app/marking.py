@@ -32,9 +32,11 @@ HTML = "".join(
 )
 CSS = """
 :host, div { display: flex; flex-wrap: wrap; gap: .4rem; }
-button { font: 400 .87rem var(--st-font); color: var(--st-text-color); background: transparent; cursor: pointer;
-  border: 1px solid var(--st-border-color); border-radius: var(--st-button-radius); padding: .28rem .6rem; }
-button:hover, button:focus-visible { border-color: var(--st-primary-color); color: var(--st-primary-color); }
+button { font: 400 .87rem var(--st-font); color: var(--st-text-color); cursor: pointer;
+  background: transparent; border: 1px solid var(--st-border-color);
+  border-radius: var(--st-button-radius); padding: .28rem .6rem; }
+button:hover, button:focus-visible { border-color: var(--st-primary-color);
+  color: var(--st-primary-color); }
 """
 # A press must not take the selection from the text area, so the button's own focus is prevented.
 JS = """
@@ -146,7 +148,8 @@ def upload(prompts_widget: str, samples_widget: str, present: list) -> None:
         type=["jsonl", "json", "ndjson", "txt"],
         key="prompts-file",
         max_upload_size=64,
-        help="Keys of a line: text, answer, rivals, slots, target, question. Slots and target are character "
+        help="Keys of a line: text, answer, rivals, slots, target, question. Slots and "
+        "target are character "
         "offsets; marks in the text do the same.",
     )
     if given is None:

@@ -11,6 +11,7 @@ import base64
 import json
 import os
 import shutil
+import textwrap
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -229,9 +230,13 @@ def news(most: int = 4) -> list[tuple[str, str]]:
     for line in file.read_text("utf-8").splitlines() if file.is_file() else ():
         if line.startswith("## "):
             version = line[3:].strip().split()[0].strip("[]")
+            version = "new" if version.lower() == "unreleased" else version
         elif line.startswith("- ") and version:
-            out.append(("new" if version.lower() == "unreleased" else version, line[2:].strip()))
-    return out[:most]
+            out.append((version, line[2:]))
+        elif line.startswith("  ") and line.strip() and out:
+            out[-1] = (out[-1][0], out[-1][1] + " " + line.strip())
+    plain = [(version, words.replace("`", "")) for version, words in out[:most]]
+    return [(version, textwrap.shorten(words, 96, placeholder="…")) for version, words in plain]
 
 
 def browser() -> str | None:

@@ -13,7 +13,7 @@ from itertools import groupby
 
 from app.words import count, literal, number
 
-HEAD, TAIL, AROUND = 28, 12, 8  # tokens kept at the start, at the end, around the target
+HEAD, TAIL, AROUND = 12, 10, 7  # tokens kept at the start, at the end, around the target
 
 
 def chip(

@@ -18,22 +18,22 @@ MARKS = {
     "\r": "␍",
     "\t": "⇥",
     "\u00a0": "⍽",
-    "\u200d": "‹ZWJ›",
-    "\u200c": "‹ZWNJ›",
+    "\u200d": "⟨ZWJ⟩",
+    "\u200c": "⟨ZWNJ⟩",
 }
 MARKS |= {
-    "\u200b": "‹ZWSP›",
-    "\u200e": "‹LRM›",
-    "\u200f": "‹RLM›",
-    "\u2028": "‹LS›",
-    "\ufeff": "‹BOM›",
+    "\u200b": "⟨ZWSP⟩",
+    "\u200e": "⟨LRM⟩",
+    "\u200f": "⟨RLM⟩",
+    "\u2028": "⟨LS⟩",
+    "\ufeff": "⟨BOM⟩",
 }
 MARKS |= {
-    "\u202a": "‹LRE›",
-    "\u202b": "‹RLE›",
-    "\u202c": "‹PDF›",
-    "\u202d": "‹LRO›",
-    "\u202e": "‹RLO›",
+    "\u202a": "⟨LRE⟩",
+    "\u202b": "⟨RLE⟩",
+    "\u202c": "⟨PDF⟩",
+    "\u202d": "⟨LRO⟩",
+    "\u202e": "⟨RLO⟩",
 }
 
 
@@ -121,7 +121,7 @@ def sentence(text: str) -> str:
 def visible(text: str | None) -> str:
     """Token text with every invisible character shown as a mark; still plain text, not HTML.
 
-    Spaces become `·`, line ends `↵`; control, format and unassigned characters `‹U+XXXX›`; a
+    Spaces become `·`, line ends `↵`; control, format and unassigned characters `⟨U+XXXX⟩`; a
     combining mark at the start stands on a dotted circle, so that it cannot sit on its neighbour.
     """
     if not text:
@@ -132,7 +132,7 @@ def visible(text: str | None) -> str:
         if char in MARKS:
             out.append(MARKS[char])
         elif category in ("Cc", "Cf", "Cn", "Cs", "Co", "Zl", "Zp", "Zs"):
-            out.append(f"‹U+{ord(char):04X}›")
+            out.append(f"⟨U+{ord(char):04X}⟩")
         elif category.startswith("M") and place == 0:
             out.append("◌" + char)
         else:

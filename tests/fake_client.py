@@ -20,7 +20,8 @@ from engine.specs import SweepSpec, settings_schema
 
 WILD = ["<b>", "<img src=x onerror=alert(1)>", "$\\alpha$", "\u200f", "\u200d", "**x**", " a\u0301"]
 TEXT = (
-    '"""======\nTiling helpers for the decode kernel.\n"""\n\nHEAD_DIM = 128\nBLOCK_N = 8\nSTAGES = 32\n'
+    '"""======\nTiling helpers for the decode kernel.\n"""\n\nHEAD_DIM = 128\nBLOCK_N = '
+    "8\nSTAGES = 32\n"
     "def plan(seq_len):\n    return seq_len // BLOCK_N\nassert STAGES == 32\nassert BLOCK_N == "
 )
 PRESETS = {

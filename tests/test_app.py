@@ -1,4 +1,4 @@
-"""Pages through AppTest, against a client without a service: what stands where, and what a press does."""
+"""Pages through AppTest, with a client but no service: what stands where, what a press does."""
 
 from __future__ import annotations
 
@@ -117,7 +117,8 @@ def test_without_a_key_the_first_preset_opens(client):
 def test_a_preset_that_was_never_opened_here_opens(client):
     key = preset(client)
     del client.specs[key], client.jobs[key]
-    client.schema = lambda whole=FakeClient().schema(): whole
+    whole = FakeClient().schema()
+    client.schema = lambda: whole
     assert "not measured yet" in html(page("explore", key=key))
 
 
@@ -292,6 +293,21 @@ def test_layer_scan_runs_and_fills_the_choice(client):
     assert not at.exception
     assert widget(at, "text_input", "pooled.layers").value == "all but 8, 18"
     assert client.specs[at.session_state["key"]]["memory"]["layers"] == "all but 8, 18"
+
+
+def test_the_full_cache_has_its_own_page_without_a_grid(client):
+    at = page("explore", key=preset(client, "smollm2-full"))
+    assert not at.exception
+    assert "could not be drawn" not in html(at)
+    assert "There is no window" in html(at).replace("there is no", "There is no")
+    assert "Answered first" in at.get("plotly_chart")[1].proto.spec
+
+
+def test_the_spectrum_shows_the_autocorrelation_when_asked(client):
+    at = page("explore", key=preset(client))
+    at.session_state["view"] = "Autocorrelation"
+    at.run()
+    assert "Autocorrelation" in at.get("plotly_chart")[2].proto.spec
 
 
 def test_token_difference_colours_the_strip_by_two_chosen_phases(client):

@@ -236,7 +236,8 @@ def test_own_prompt_is_marked_by_selection(address, browser):
     )
     page.get_by_role("button", name="Mark as target").click()
     page.wait_for_function(
-        "() => document.querySelector('.st-key-editor textarea').value.includes('{{target}}AX31{{/target}}')"
+        "() => document.querySelector('.st-key-editor "
+        "textarea').value.includes('{{target}}AX31{{/target}}')"
     )
     picture(page, "9-own-prompt")
 
@@ -245,7 +246,10 @@ def test_theme_switch_redraws_the_charts(address, browser):
     page = open_page(browser)
     page.goto(f"{address}/explore")
     page.get_by_text("Probability of the answer over").first.wait_for()
-    colour = "() => document.querySelector('.st-key-chart-curve .js-plotly-plot').layout.title.font.color"
+    colour = (
+        "() => document.querySelector('.st-key-chart-curve "
+        ".js-plotly-plot').layout.title.font.color"
+    )
     page.wait_for_function("() => document.querySelector('.st-key-chart-curve .js-plotly-plot')")
     assert page.evaluate(colour) == "#1D2025"
     page.emulate_media(color_scheme="dark")

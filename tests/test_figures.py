@@ -20,7 +20,7 @@ from app.figures.curve import phase_curve
 from app.figures.difference import token_difference
 from app.figures.folded import by_residue, folded
 from app.figures.layers import layer_scan
-from app.figures.spectrum import spectrum
+from app.figures.spectrum import autocorrelation, spectrum
 from app.figures.theme import DARK, LIGHT, end_labels, start, token_label
 from app.figures.thumbnails import sparkline
 
@@ -126,6 +126,10 @@ FIGURES = {
         stride=4,
     ),
     "spectrum": lambda: spectrum(spectrum_frame(), configured=4, detected=4, chance=0.125),
+    "autocorrelation": lambda: autocorrelation(
+        pd.DataFrame({"lag": range(9), "correlation": [1, 0, -0.5, 0, 0.9, 0, -0.5, 0, 0.9]}),
+        configured=4,
+    ),
     "layers": lambda: layer_scan(scan_frame(), control=0.81, keep=[2]),
     "difference": lambda: token_difference(difference_frame(), first=2, second=0, stride=4),
     "attention": heat,
@@ -249,6 +253,11 @@ def test_a_long_spectrum_keeps_the_configured_period():
     assert "<b>S = 256</b>" in [a.text for a in fig.layout.annotations]
 
 
+def test_autocorrelation_marks_the_multiples_of_the_stride():
+    colours = FIGURES["autocorrelation"]().data[0].marker.color
+    assert [lag for lag, colour in enumerate(colours) if colour == LIGHT.memory] == [4, 8]
+
+
 def test_layers_that_cost_most_are_filled():
     colours = FIGURES["layers"]().data[0].marker.color
     assert [c == LIGHT.memory for c in colours] == [False, False, True, False]
@@ -265,8 +274,8 @@ def test_difference_shows_token_text_literally():
     [
         ("<img src=x>", "&lt;img·src=x&gt;"),
         ("$\\alpha$", "&#36;\\alpha&#36;"),
-        ("\u200d", "‹ZWJ›"),
-        ("\u200f", "‹RLM›"),
+        ("\u200d", "⟨ZWJ⟩"),
+        ("\u200f", "⟨RLM⟩"),
         ('"', '"'),
         ("\n", "↵"),
         ("", "∅"),

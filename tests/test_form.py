@@ -297,3 +297,19 @@ def test_top_tokens_are_means_over_the_copies_of_a_phase(client):
     assert best["token"].tolist() == ["8"] * 4
     assert np.allclose(best["probability"], expected)
     assert set(frame["token"]) == {"8", "32", "id 3"}
+
+
+def test_answer_tokens_stand_at_their_own_phases_with_the_joint_below():
+    rows = pd.DataFrame(
+        {
+            "shift": [0, 1],
+            "residue": [0, 1],
+            "logprob": np.log([0.5, 0.1]),
+            "token_logprobs": [np.log([1.0, 0.5]), np.log([0.2, 0.5])],
+            "token_residues": [[0, 1], [1, 2]],
+        }
+    )
+    frame = frames.answer_tokens(rows, 2, pair=False)
+    assert frame["token"].tolist() == [0, 0, 1, 1, -1, -1]
+    assert np.allclose(frame["probability"], [1.0, 0.2, 0.5, 0.5, 0.5, 0.1])
+    assert frame["group"].tolist() == [0, 1, 0, 1, 0, 1]

@@ -49,7 +49,6 @@ def titles(subject: Subject) -> dict[str, str]:
 
 def summary(subject: Subject) -> None:
     head.head(subject)
-    st.space("small")
     head.key_numbers(subject)
 
 
@@ -66,7 +65,6 @@ def watch(subject: Subject) -> None:
             subject.key, subject.spec, subject.plan, fresh, subject.errors, subject.schema
         )
         head.head(moving)
-        st.space("small")
         head.progress(moving)
 
     now()
@@ -114,7 +112,10 @@ def nothing_here(given: str) -> None:
     text("finding", "No such view here", tag="div")
     text(
         "doubt",
-        f"This service knows no run or view under {given[:64]!r}. The link may be cut short, or belong to another machine.",
+        (
+            f"This service knows no run or view under {given[:64]!r}. The link may be cut short, "
+            f"or belong to another machine."
+        ),
     )
     st.space("small")
     left, right, _ = st.columns([1, 1, 3])

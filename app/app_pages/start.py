@@ -12,7 +12,10 @@ from app.tokens import strip
 from app.words import ago, count, number, prose
 
 SENTENCE = "A compressed cache remembers some positions better than others"
-LEAD = "Phasescope moves one answer through the window grid, token by token, and shows at which phase a model loses it."
+LEAD = (
+    "Phasescope moves one answer through the window grid, token by token, and shows at "
+    "which phase a model loses it."
+)
 RECENT = 6
 
 
@@ -76,7 +79,10 @@ def cards(schema: dict, stored: list[dict]) -> None:
         card(
             strip(SAMPLE, scored=False),
             "Try your prompt",
-            "Mark the answer and a padding slot. Tokens, windows and the time it takes are shown before it runs.",
+            (
+                "Mark the answer and a padding slot. Tokens, windows and the time it takes are "
+                "shown before it runs."
+            ),
         )
         st.page_link(
             state.explore(),

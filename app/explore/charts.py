@@ -6,10 +6,11 @@ import pandas as pd
 import streamlit as st
 
 from app import export, frames, services, state
+from app.explore import tables
 from app.explore.subject import Subject
 from app.figures.curve import phase_curve
-from app.figures.folded import folded
-from app.figures.spectrum import spectrum
+from app.figures.folded import by_residue, folded
+from app.figures.spectrum import autocorrelation, spectrum
 from app.figures.theme import Look, look_of
 
 TITLES = {"joint": "answer", "token": "answer tokens", "accuracy": "first choice being right"}
@@ -25,14 +26,17 @@ def charts(subject: Subject) -> None:
     control = pd.DataFrame()
     if started and (subject.active or (subject.report or {}).get("control")):
         control = frames.usable(services.answers(subject.key, control=True, settled=settled))
-    left, middle, right = st.columns([11.6, 5.4, 5.4], gap="medium")
+    shares = [1, 1] if subject.protocol == "pair" else [11.6, 5.4, 5.4]
+    left, middle, *rest = st.columns(shares, gap="medium")
     with left:
         _curve(subject, answers, control, look)
     if subject.protocol == "pair":
+        with middle:
+            tables.answer_tokens(subject, answers, control)
         return
     with middle:
         _fold(subject, answers, control, look)
-    with right:
+    with rest[0]:
         _spectrum(subject, look)
 
 
@@ -73,7 +77,8 @@ def _curve(subject: Subject, answers: pd.DataFrame, control: pd.DataFrame, look:
                 key="x",
                 bind="query-params",
                 required=True,
-                help="Shift: tokens put in front of the target. Residue: the target's own position mod R, "
+                help="Shift: tokens put in front of the target. Residue: the target's own "
+                "position mod R, "
                 "by which samples are aligned.",
             )
 
@@ -99,6 +104,14 @@ def _spoken(gold: pd.DataFrame, axis: str) -> str:
 
 def _fold(subject: Subject, answers: pd.DataFrame, control: pd.DataFrame, look: Look) -> None:
     stride, measure = subject.stride, subject.measure
+    if not stride and subject.report:
+        columns = ["residue", "accuracy", "low", "high", "n"]
+        table = pd.DataFrame(subject.report["residues"])[columns].astype(float)
+        fig = by_residue(
+            table, modulus=subject.modulus, stride=None, look=look, height=284, most_ticks=8
+        )
+        export.chart(fig, table, "folded", look, alt="Points: accuracy by residue", width=420)
+        return
     fold = stride or min(subject.modulus, 16)
     frame = frames.folded(subject.report) if subject.report else pd.DataFrame()
     if not len(frame):
@@ -117,14 +130,30 @@ def _fold(subject: Subject, answers: pd.DataFrame, control: pd.DataFrame, look: 
 
 
 def _spectrum(subject: Subject, look: Look) -> None:
+    """DFT or autocorrelation of the mean curve; which one is part of the link."""
     report = subject.report if not subject.active else None
     period = (report or {}).get("period") or {}
-    frame = frames.spectrum(report)
-    fig = spectrum(
-        frame,
-        configured=period.get("configured") or subject.stride,
-        detected=period.get("detected"),
-        chance=frames.bar_chance(subject.modulus),
-        look=look,
-    )
-    export.chart(fig, frame, "spectrum", look, alt="Bars: share of variance by period", width=420)
+    configured = period.get("configured") or subject.stride
+    views = ["Power", "Autocorrelation"]
+    state.within("view", views)
+    view = state.value("view", views[0]) or views[0]
+    if view == "Power":
+        frame = frames.spectrum(report)
+        fig = spectrum(
+            frame,
+            configured=configured,
+            detected=period.get("detected"),
+            chance=frames.bar_chance(subject.modulus),
+            look=look,
+        )
+    else:
+        frame = frames.autocorrelation(report)
+        fig = autocorrelation(frame, configured=configured, look=look)
+
+    def choice() -> None:
+        st.segmented_control(
+            "Show", views, default=views[0], key="view", bind="query-params", required=True
+        )
+
+    alt = f"Bars: {view.lower()} of the mean curve"
+    export.chart(fig, frame, "spectrum", look, alt=alt, width=420, extra=choice)

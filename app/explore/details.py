@@ -13,7 +13,7 @@ from app import fields
 from app.explore.prompt import answer_line
 from app.explore.subject import Subject
 from app.style import text
-from app.words import count, number, seconds, size
+from app.words import between, count, number, seconds, size
 
 SHOWN = {"seconds", "wall_time", "wall_seconds", "peak_memory", "peak_bytes"}
 
@@ -42,7 +42,8 @@ def details(subject: Subject) -> None:
         facts.append(
             (
                 "Estimate",
-                f"{seconds(plan['estimate'].get('seconds'))}, {size(plan['estimate'].get('bytes'))}",
+                f"{seconds(plan['estimate'].get('seconds'))}, "
+                f"{size(plan['estimate'].get('bytes'))}",
             )
         )
     report = subject.report or {}
@@ -59,9 +60,21 @@ def details(subject: Subject) -> None:
         facts.append(
             (
                 "Boundary phase",
-                f"{number(report['boundary'])}, gap within the window {number(report.get('within_gap'))}",
+                (
+                    f"{number(report['boundary'])}, gap within the window "
+                    f"{number(report.get('within_gap'))}"
+                ),
             )
         )
+    period = report.get("period") or {}
+    if period.get("comb_share") is not None:
+        share, chance = number(period["comb_share"]), number(period.get("comb_chance"))
+        facts.append(("Power at S and harmonics", f"{share}, by chance {chance}"))
+    if report.get("folded_gap_low") is not None:
+        span = between(report["folded_gap_low"], report.get("folded_gap_high"))
+        facts.append(("Gap, 95 %", f"{span}, resampled by prompt"))
+    if report.get("sigma") is not None:
+        facts.append(("Spread over residues (sd)", number(report["sigma"])))
     facts += flat(run.get("provenance") or {})
     body = "".join(f"<dt>{escape(n)}</dt><dd>{escape(str(v))}</dd>" for n, v in facts)
     left, right = st.columns([3, 2], gap="large")

@@ -59,8 +59,10 @@ def difference(subject: Subject) -> None:
         )
     )
     st.html(
-        '<div class="ps-legend"><span class="ps-item"><bdi class="ps-tok ps-up" style="--s:1">a</bdi> likelier at '
-        f'phase {a}</span><span class="ps-item"><bdi class="ps-tok ps-down" style="--s:1">a</bdi> likelier at phase '
+        '<div class="ps-legend"><span class="ps-item"><bdi class="ps-tok ps-up" '
+        'style="--s:1">a</bdi> likelier at '
+        f'phase {a}</span><span class="ps-item"><bdi class="ps-tok ps-down" '
+        f'style="--s:1">a</bdi> likelier at phase '
         f"{b}</span></div>"
     )
     fig = token_difference(frame, first=a, second=b, stride=stride, look=look)

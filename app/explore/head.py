@@ -23,7 +23,7 @@ HELP = {
     "gap": "Largest minus smallest folded phase, Δ. A maximum minus a minimum is biased upward, so "
     "what chance gives stands below: each prompt's folded curve rotated at random (gap_p).",
     "period": "The smallest period P whose fold explains the mean curve beyond chance: max-T "
-    "permutation test of residues within prompts, N ≥ 2 000. The configured S is printed beside it.",
+    "permutation test of residues within prompts, N ≥ 2 000. The configured S stands beside it.",
     "control": "The gap of the same copies read with the full cache. A gap here is the prompt's or "
     "the numerics', not the memory's.",
 }

@@ -27,7 +27,12 @@ export default function ({ data, setTriggerValue }) {
   };
   const attach = () => {
     const found = document.querySelector(data.chart + " .js-plotly-plot");
-    if (found && found.on) { chart = found; chart.on("plotly_click", send); chart.dataset.clicks = "on"; return; }
+    if (found && found.on) {
+      chart = found;
+      chart.on("plotly_click", send);
+      chart.dataset.clicks = "on";
+      return;
+    }
     if (tries++ < 200) timer = setTimeout(attach, 50);
   };
   attach();
@@ -120,7 +125,10 @@ def _map(subject: Subject, asked: dict) -> None:
     look = look_of(state.theme())
     chosen = _chosen(queries, keys)
     entries = sum(label["kind"] == "entry" for label in found.key_labels)
-    sub = f"{count(len(keys) - entries, 'exact token')}, {count(entries, 'pooled entry', 'pooled entries')}"
+    sub = (
+        f"{count(len(keys) - entries, 'exact token')}, "
+        f"{count(entries, 'pooled entry', 'pooled entries')}"
+    )
     if found.max:
         sub += ". Each cell is the largest weight of its range: choose a range to see more"
     fig = attention_figure(
@@ -147,7 +155,10 @@ def _map(subject: Subject, asked: dict) -> None:
     told = "Click a cell, or choose a query and a key, to read its weight."
     if chosen is not None:
         row, column = chosen
-        told = f"Query {queries[row]} reads key {keys[column]} with weight {number(float(found.cells[row, column]), 4)}."
+        told = (
+            f"Query {queries[row]} reads key {keys[column]} with weight "
+            f"{number(float(found.cells[row, column]), 4)}."
+        )
     st.html(f'<p class="ps-doubt ps-text" data-cell="1">{escape(told)}</p>')
 
 
@@ -194,7 +205,7 @@ def _wait(key: str, asked: dict) -> None:
 
 
 def token_texts(subject: Subject, rows) -> dict[int, str]:
-    """Position → text at the chosen copy; position 0 is in no row, it is the prompt's first token."""
+    """Position → text at the chosen copy; position 0 is in no row: the prompt's first token."""
     names = (
         {} if not len(rows) else dict(zip(rows["position"].astype(int), rows["text"], strict=True))
     )

@@ -39,7 +39,8 @@ def layers(subject: Subject) -> None:
     else:
         text(
             "note",
-            "Compresses one layer at a time and reports the probability of the answer for each, so that the layers "
+            "Compresses one layer at a time and reports the probability of the answer for "
+            "each, so that the layers "
             f"whose compression costs most can be left exact. {estimate(answer.plan)}.",
         )
         if status in ("failed", "cancelled"):

@@ -13,23 +13,24 @@ LIMIT = 72
 
 
 def prompt(subject: Subject) -> None:
-    """Strip, legend, answer and rivals with their tokens, and the editor."""
+    """Strip, legend with the switch to the whole prompt, and the editor."""
     plan = subject.plan
     if plan:
         total = len(plan["strip"]["tokens"])
         whole = total <= LIMIT or bool(state.value("full", False))
-        st.html(
-            tokens.strip(plan["strip"], limit=total if whole else LIMIT)
-            + tokens.legend(
-                plan["strip"],
-                answer=first_text(plan),
-                filler=plan["filler"]["text"],
-                modulus=subject.modulus,
-                protocol=subject.protocol,
-            )
+        legend = tokens.legend(
+            plan["strip"],
+            answer=first_text(plan),
+            filler=plan["filler"]["text"],
+            modulus=subject.modulus,
+            protocol=subject.protocol,
         )
-        if total > LIMIT:
-            st.toggle(f"Show all {count(total, 'token')}", key="full", bind="query-params")
+        with st.container(key="prompt", gap="xsmall"):
+            st.html(tokens.strip(plan["strip"], limit=total if whole else LIMIT))
+            with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
+                st.html(legend, width="content")
+                if total > LIMIT:
+                    st.toggle(f"Show all {count(total, 'token')}", key="full", bind="query-params")
     editor(subject)
 
 
@@ -92,7 +93,10 @@ def answer_line(plan: dict) -> str:
         for t in plan["answer"]["tokens"]
     )
     parts = [
-        f'<span class="ps-item">gold&nbsp; {gold}&nbsp; {count(len(plan["answer"]["tokens"]), "token")}</span>'
+        (
+            f'<span class="ps-item">gold&nbsp; {gold}&nbsp; '
+            f"{count(len(plan['answer']['tokens']), 'token')}</span>"
+        )
     ]
     for rival in plan.get("rivals") or ():
         first = literal(rival.get("token") or rival["text"])

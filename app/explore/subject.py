@@ -121,7 +121,7 @@ def _of_preset(schema: dict, key: str) -> dict | None:
 
 
 def _preview(draft: dict, base: dict, changed: bool) -> Any:
-    """Ask for the plan; where only an untouched count or protocol no longer fits, ask for its own."""
+    """Ask for the plan; where only an untouched count or protocol does not fit, ask for its own."""
     answer = services.preview(draft)
     if answer.plan or not changed:
         return answer

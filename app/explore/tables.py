@@ -10,7 +10,7 @@ from app.explore.subject import Subject
 from app.figures.folded import by_residue
 from app.figures.theme import look_of
 from app.style import text
-from app.words import number
+from app.words import number, visible
 
 
 def sample_choice(subject: Subject, where: str) -> int:
@@ -63,6 +63,55 @@ def top_tokens(subject: Subject) -> None:
         "text/csv",
         on_click="ignore",
     )
+    if subject.protocol != "pair":
+        rows = frames.usable(services.answers(subject.key, settled=not subject.active))
+        if len(rows) and max(map(len, rows["token_logprobs"])) > 1:
+            answer_tokens(subject, rows)
+
+
+def answer_tokens(
+    subject: Subject, answers: pd.DataFrame, control: pd.DataFrame | None = None
+) -> None:
+    """Per-token and joint probability by phase or document: a mean over digits hides the gap."""
+    pair = subject.protocol == "pair"
+    own = frames.answer_tokens(answers, subject.stride, pair)
+    if not len(own):
+        return
+    wide = _by_group(own, "AB" if pair else None)
+    if pair and control is not None and len(control):
+        flat = _by_group(frames.answer_tokens(control, None, pair), "AB")
+        wide = wide.join(flat.rename(columns=lambda c: f"{c}, full cache"))
+    texts = [
+        visible(t["text"]) for t in ((subject.plan or {}).get("answer") or {}).get("tokens", [])
+    ]
+    names = [
+        "all tokens"
+        if k < 0
+        else texts[k]
+        if k < len(texts) and not _varies(subject)
+        else f"token {k + 1}"
+        for k in wide.index
+    ]
+    told = "Each answer token by its own phase" if not pair else "Each answer token, both documents"
+    text("chart-title", told, tag="div")
+    st.dataframe(
+        wide.map(number).assign(answer=names).set_index("answer").reset_index(),
+        hide_index=True,
+        width="stretch",
+        key="answer-tokens",
+    )
+
+
+def _varies(subject: Subject) -> bool:
+    """Whether prompts have answers of their own, so that no token text stands for all."""
+    return int(subject.spec.get("samples") or 1) > 1
+
+
+def _by_group(frame: pd.DataFrame, letters: str | None) -> pd.DataFrame:
+    table = frame.pivot(index="token", columns="group", values="probability")
+    order = [*[k for k in table.index if k >= 0], *[k for k in table.index if k < 0]]
+    names = [f"document {letters[int(c) % 2]}" if letters else f"phase {c}" for c in table.columns]
+    return table.loc[order].set_axis(names, axis=1)
 
 
 def design(subject: Subject) -> None:

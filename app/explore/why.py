@@ -125,7 +125,7 @@ def offsets(memory: dict) -> list[float]:
 
 
 def exact_positions(memory: dict, strip: dict) -> frozenset[int]:
-    """Positions that are never pooled: the sinks.  (Local tokens are exact to late queries only.)"""
+    """Positions that are never pooled: the sinks.  (Local ones are exact to late queries only.)"""
     return frozenset(range(int(memory.get("sinks") or 0)))
 
 
@@ -141,17 +141,32 @@ def story(memory: dict, members: list[dict], phase: int, stride: int) -> str:
             return f"The gate keeps offset {offset} of each window: {what} survive."
         if kept:
             return f"The gate keeps offset {offset} of each window: {what} survives."
-        return f"The gate keeps offset {offset}; the target is at offset {phase} and is dropped with its window."
+        return (
+            f"The gate keeps offset {offset}; the target is at offset {phase} and is "
+            f"dropped with its window."
+        )
     if gate == "hand":
-        return f"At offset {phase} the target has {number(shares[phase % len(shares)], 2)} of the largest weight."
+        return (
+            f"At offset {phase} the target has {number(shares[phase % len(shares)], 2)} "
+            f"of the largest weight."
+        )
     at = "first" if phase == 0 else "last" if phase == stride - 1 else f"number {phase + 1}"
-    return f"Each entry is the mean of {memory.get('window')} tokens; the target is {at} of its stride."
+    return (
+        f"Each entry is the mean of {memory.get('window')} tokens; the target is {at} of "
+        f"its stride."
+    )
 
 
 def reminder(memory: dict) -> str:
     if (memory.get("gate") or "mean") == "onehot":
-        return "A one-hot gate is decimation: it keeps one token of each window, so a period equal to the stride is expected."
-    return "Tokens nearer to the query than the local window, and the sinks, are exact whatever their phase."
+        return (
+            "A one-hot gate is decimation: it keeps one token of each window, so a period "
+            "equal to the stride is expected."
+        )
+    return (
+        "Tokens nearer to the query than the local window, and the sinks, are exact "
+        "whatever their phase."
+    )
 
 
 def written(subject: Subject) -> None:
@@ -161,6 +176,7 @@ def written(subject: Subject) -> None:
         part = told.get(name)
         if part and part.get("text") is not None:
             st.html(
-                f'<p class="ps-phase-line"><b>Written at the {label} phase, {escape(str(part.get("phase")))}</b></p>'
+                f'<p class="ps-phase-line"><b>Written at the {label} phase, '
+                f"{escape(str(part.get('phase')))}</b></p>"
                 f'<pre class="ps-written" dir="auto">{escape(str(part["text"]))}</pre>'
             )

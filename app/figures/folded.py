@@ -71,15 +71,21 @@ def folded(
 
 
 def by_residue(
-    frame: pd.DataFrame, *, modulus: int, stride: int | None, look: Look = LIGHT
+    frame: pd.DataFrame,
+    *,
+    modulus: int,
+    stride: int | None,
+    look: Look = LIGHT,
+    height: int = 240,
+    most_ticks: int = 16,
 ) -> go.Figure:
     """Prompts whose answer is the first choice.  frame: residue, accuracy, low, high, n."""
     each = int(frame["n"].max()) if len(frame) else 0
     fig = start(
         look,
-        f"Answered first, by residue mod {modulus}",
+        "Answered first, by residue",
         f"Wilson 95 %, {each} prompts a residue",
-        height=240,
+        height=height,
         left=NAMED,
     )
     bands(fig, look, stride, 0, modulus - 1)
@@ -93,7 +99,7 @@ def by_residue(
         )
     probability_axis(fig, title="accuracy")
     step = 1
-    while modulus / step > 16:
+    while modulus / step > most_ticks:
         step *= 2
     fig.update_xaxes(
         range=[-0.5, modulus - 0.5],

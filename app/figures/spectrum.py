@@ -93,6 +93,32 @@ def spectrum(
     return fig
 
 
+def autocorrelation(
+    frame: pd.DataFrame, *, configured: int | None, look: Look = LIGHT
+) -> go.Figure:
+    """frame: lag (tokens), correlation (−1 … 1).  Lags that are multiples of S are marked."""
+    fig = start(look, "Autocorrelation", "Of the mean curve, circular")
+    if len(frame):
+        marked = [bool(configured and lag and lag % configured == 0) for lag in frame["lag"]]
+        fig.add_bar(
+            x=frame["lag"],
+            y=frame["correlation"],
+            width=0.5,
+            marker=dict(
+                color=[look.memory if m else look.tint(look.ink3, 0.45) for m in marked],
+                cornerradius=3,
+                line_width=0,
+            ),
+            hovertemplate="%{y:.3f}<br>lag %{x} tokens<extra></extra>",
+        )
+    else:
+        placeholder(fig, look, "–")
+    fig.update_yaxes(range=[-1.02, 1.02], tickvals=[-1, 0, 1], ticktext=["−1", "0", "1"])
+    step = configured if configured and configured > 1 else max(1, len(frame) // 8)
+    fig.update_xaxes(tickvals=list(range(0, max(len(frame), 1), step)), title_text="lag, tokens")
+    return fig
+
+
 def period_name(period: float) -> str:
     """`4`, `3.2`."""
     return number(float(period), 1)

@@ -28,21 +28,26 @@ class Progress:
 
     total: int = 0
     done: int = 0
-    left_at_start: int = 0
-    started: float | None = None
+    computed: int = 0  # in this job
+    latest: float = 0.0  # when the last batch came
     costs: dict[str, list[float]] = field(default_factory=dict)  # part → [tokens, seconds]
 
-    def spend(self, part: str, tokens: int, seconds: float) -> None:
+    def spend(self, part: str, copies: int, tokens: int, seconds: float) -> None:
+        """Count one batch."""
         cost = self.costs.setdefault(part, [0, 0.0])
         cost[0] += tokens
         cost[1] += seconds
+        self.done += copies
+        self.computed += copies
+        self.latest = time.monotonic()
 
     def as_dict(self) -> dict:
-        computed = self.left_at_start - (self.total - self.done)
+        """The time left by the rate measured in this job; it falls between two batches."""
         left = None
-        if self.started is not None and computed > 0:
-            rate = (time.monotonic() - self.started) / computed
-            left = round(rate * (self.total - self.done), 1)
+        if self.computed:
+            rate = sum(seconds for _, seconds in self.costs.values()) / self.computed
+            waited = min(time.monotonic() - self.latest, rate * (self.total - self.done))
+            left = round(rate * (self.total - self.done) - waited, 1)
         return {"done": self.done, "total": self.total, "seconds_left": left}
 
 

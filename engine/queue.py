@@ -249,18 +249,12 @@ class Queue:
                 tokens_expected=rows["tokens"],
             )
         progress.total = sum(rows["copies"] for rows in plan["rows"].values())
-        progress.left_at_start = plan["left"]
         progress.done = progress.total - plan["left"]
 
     def _keep(self, content: dict, ids: dict[str, int], progress: Progress) -> None:
         answers, tokens, copies = content["batch"]
         self.store.add(ids[content["part"]], answers, tokens, content["replace"])
-        if progress.started is None:
-            # From the first batch on: loading a model is no part of the rate.
-            progress.started = time.monotonic()
-            progress.left_at_start -= copies
-        progress.done += copies
-        progress.spend(content["part"], content["tokens"], content["seconds"])
+        progress.spend(content["part"], copies, content["tokens"], content["seconds"])
 
     def _book(self, ids: dict[str, int], progress: Progress) -> None:
         for name, (tokens, seconds) in progress.costs.items():

@@ -172,6 +172,8 @@ class Teller:
         progress = job["progress"]
         if not progress["total"]:
             return "preparing"
+        if progress["done"] == progress["total"]:
+            return f"{progress['done']} of {progress['total']} copies, finishing"
         left = progress["seconds_left"]
         when = f", {seconds(left)} left" if left is not None else ""
         return f"{progress['done']} of {progress['total']} copies{when}"

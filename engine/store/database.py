@@ -19,7 +19,7 @@ from engine.store.schema import MIGRATIONS, open_database
 
 
 class Database:
-    """The open file.  Results are fetched whole: a half-read one blocks the next statement."""
+    """The open file.  Results are fetched whole: a half-read one holds up the next statement."""
 
     def __init__(self, path: Path, migrations: Sequence[str] = MIGRATIONS):
         self.path = Path(path)

@@ -61,7 +61,7 @@ def _curve(subject: Subject, answers: pd.DataFrame, control: pd.DataFrame, look:
         first=frames.first_boundary(answers, (subject.plan or {}).get("strip"), stride, axis),
         control=flat,
         rivals=others,
-        answer=subject.answer,
+        answer=subject.answer if subject.one_answer else "",
         answers=TITLES.get(measure, "answer"),
         samples=int(answers["sample"].nunique()) if len(answers) else None,
         look=look,

@@ -63,6 +63,11 @@ class Subject:
         return ((self.plan or {}).get("answer") or {}).get("text") or ""
 
     @property
+    def one_answer(self) -> bool:
+        """Whether the answer shown is every prompt's: drawn prompts have answers of their own."""
+        return bool(self.rivals) or int(self.spec.get("samples") or 1) == 1
+
+    @property
     def rivals(self) -> list[str]:
         return [r["text"] for r in (self.plan or {}).get("rivals") or ()]
 

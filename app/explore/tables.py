@@ -55,7 +55,9 @@ def top_tokens(subject: Subject) -> None:
     noun = "document" if subject.protocol == "pair" else "phase"
     table = wide.pivot(index="place", columns="phase", values="cell")
     table.columns = [f"{noun} {c}" for c in table.columns]
-    st.dataframe(table.reset_index(names="rank"), hide_index=True, width="stretch", key="top")
+    st.dataframe(
+        table.fillna("").reset_index(names="rank"), hide_index=True, width="stretch", key="top"
+    )
     st.download_button(
         "CSV",
         lambda: frame.to_csv(index=False).encode(),

@@ -68,7 +68,7 @@ def phase_curve(
         ribbon(
             fig, look, known["x"].tolist(), known["low"].tolist(), known["high"].tolist(), look.gold
         )
-    names = []
+    names, named = [], token_label(answer) if answer else ""
     if control is not None and len(control):
         fig.add_scatter(
             x=control["x"],
@@ -102,14 +102,14 @@ def phase_curve(
             cliponaxis=False,
             line=dict(color=look.gold, width=2.25),
             marker=dict(size=8, color=look.gold, line=dict(color=look.page, width=1.25)),
-            name=f"gold {token_label(answer)}",
+            name=f"gold {named}".strip(),
             text=hover,
             hovertemplate="%{y:.3f}<br>%{text}",
         )
         names.append(
             (
                 float(gold["value"].iloc[-1]),
-                f"<b>gold</b>&nbsp; {token_label(answer)}",
+                f"<b>gold</b>&nbsp; {named}" if named else "<b>gold</b>",
                 look.gold_text,
             )
         )

@@ -175,6 +175,11 @@ def _pair(sample: LogicalSample) -> list[Copy]:
     return [replace(copy, sample=sample.index, shift=r, residue=r) for r, copy in enumerate(both)]
 
 
+def one_cycle(copies: list[Copy], stride: int | None) -> list[Copy]:
+    """One copy per phase of each sample, the shifts below the stride: enough to compare layers."""
+    return [copy for copy in copies if stride is None or copy.shift < stride]
+
+
 def token_residues(copy: Copy, modulus: int) -> list[int]:
     """The residue of each answer token's own source.
 

@@ -50,8 +50,10 @@ def estimate(
     spec: Any, facts: Any, copies: int, length: int, speed: float | None = None
 ) -> Estimate:
     """Cost of `copies` copies of `length` tokens, again for the control and a layer scan."""
-    passes = 1 + (spec.control is not None) + spec.settings.scan * len(facts.full_layers)
-    tokens = copies * length * passes
+    modulus = spec.settings.modulus
+    cycle = min(1, (spec.stride or modulus) / modulus)  # the share of copies that a scan reads
+    passes = 1 + (spec.control is not None) + spec.settings.scan * len(facts.full_layers) * cycle
+    tokens = round(copies * length * passes)
     rate = speed or _guess(spec, facts, length)
     return Estimate(tokens / rate, _bytes(spec, facts, copies, length), tokens, rate, bool(speed))
 

@@ -186,6 +186,7 @@ class Office:
 
     def sweep(self, request: dict) -> None:
         """Compute what is missing of a run and of its control, batch by batch in turn."""
+        from engine.copies import one_cycle
         from engine.run.sweep import noise_floor
 
         _reset_peak()
@@ -193,13 +194,15 @@ class Office:
         self.doing = id
         parts = {"run": spec} | ({"control": spec.control} if spec.control else {})
         scanned, have = self.scanned(spec), request["have"]
+        cycle = one_cycle(self.built(spec), spec.stride) if scanned else []
         expected, lanes = {}, []
         for name, part in parts.items():
             copies = self.built(part)
             self.between()
-            expected[name] = expected_rows(part, copies, len(scanned) if name == "run" else 0)
+            more = len(scanned) * len(cycle) if name == "run" else 0
+            expected[name] = expected_rows(part, copies, more)
             lanes.append(Lane(name, part, copies, None, have[name]))
-        lanes += [Lane("run", spec, self.built(spec), layer, have["run"]) for layer in scanned]
+        lanes += [Lane("run", spec, cycle, layer, have["run"]) for layer in scanned]
         lanes = [lane for lane in lanes if lane.missing]
         self.say(id, "planned", {"rows": expected, "left": sum(len(x.missing) for x in lanes)})
         for lane in lanes:
@@ -314,12 +317,12 @@ def missing(copies: list, size: int, have: set, layer: int | None) -> tuple[list
 
 
 def expected_rows(spec: Any, copies: list, scanned: int) -> dict[str, int]:
-    """How many rows a whole run has: answers (scan included) and tokens."""
+    """How many rows a whole run has: answers (with the scan's `scanned` copies) and tokens."""
     scored = spec.settings.rows == "scored"
     tokens = sum(len(c.answer) if scored else len(c.tokens) + len(c.answer) - 1 for c in copies)
     return {
-        "copies": len(copies) * (1 + scanned),
-        "answers": len(copies) * (1 + scanned),
+        "copies": len(copies) + scanned,
+        "answers": len(copies) + scanned,
         "tokens": tokens,
     }
 

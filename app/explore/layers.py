@@ -1,6 +1,6 @@
 """Layer scan: compress one layer at a time, then use what it suggests.
 
-The scan is a run of its own: the same spec with `scan` on.
+The scan is a run of its own: the same spec with `scan` on, of a few prompts.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from app.figures.theme import look_of
 from app.style import text
 from app.words import seconds
 
+SAMPLES = 3  # prompts that a scan reads: every layer is read anew for each
+
 
 def layers(subject: Subject) -> None:
     if subject.spec["memory"]["kind"] == "full":
@@ -23,7 +25,8 @@ def layers(subject: Subject) -> None:
             "note", "The full cache compresses no layer. Choose pooled windows to scan its layers."
         )
         return
-    spec = fields.plain(subject.spec) | {"scan": True}
+    spec = fields.plain(subject.spec)
+    spec |= {"scan": True, "samples": min(spec["samples"], SAMPLES), "rows": "scored"}
     answer = services.preview(spec)
     if not answer.plan:
         for _, message in answer.errors:

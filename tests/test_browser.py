@@ -27,7 +27,7 @@ BROWSER = next(
 )
 FLAGS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 MODEL = "smollm2-135m"
-PATIENCE = 240_000  # ms: a loaded machine loads a model slowly
+PATIENCE = 400_000  # ms: a machine under load measures slowly
 
 pytestmark = [
     pytest.mark.browser,
@@ -153,12 +153,12 @@ def test_the_whole_story(address, browser):
     before = page.url
     set_number(page, "Stride S", 9)
     page.get_by_text("windows would leave gaps").wait_for()
-    assert page.get_by_role("button", name="Run", exact=True).is_disabled()
+    page.locator(".st-key-run button[disabled]").first.wait_for()
     picture(page, "2-refused")
 
     # another stride, few prompts
     set_number(page, "Stride S", 2)
-    page.get_by_text(re.compile("configured 2")).first.wait_for()
+    page.get_by_text("configured 2").first.wait_for()
     set_number(page, "Prompts n", 2)
     page.get_by_text(re.compile(r"^\d+ copies")).first.wait_for()
     set_number(page, "Residues R", 4)
@@ -168,7 +168,7 @@ def test_the_whole_story(address, browser):
     picture(page, "3-before")
 
     # run, progress, a reload in the middle, the curve
-    page.get_by_role("button", name="Run", exact=True).click()
+    page.locator(".st-key-run button:not([disabled])").click()
     page.get_by_text(re.compile("Measuring|Waiting for the worker")).first.wait_for()
     link = page.url
     page.reload()

@@ -121,6 +121,8 @@ def progress(subject: Subject) -> None:
     line = f"{done:,} of {total:,} copies".replace(",", "\u202f")
     if subject.status == "queued":
         line = "Waiting for the worker to take it"
+    elif not told.get("total"):
+        line = "Loading the model"
     elif done >= total:
         line = "All copies are in; the noise floor and the written texts follow"
     elif left is not None:

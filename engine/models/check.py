@@ -32,6 +32,7 @@ def self_check(model: Any, name: str) -> dict[str, float]:
     def refuse(reason: str) -> SpecError:
         return SpecError(FieldError("model.id", f"{name} cannot be measured: {reason}"))
 
+    attention.register()
     config = model.config.get_text_config(decoder=True)
     kind = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
     if kind in ("dynamic", "longrope"):

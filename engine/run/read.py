@@ -46,12 +46,10 @@ def prefill(loaded: Any, memory: Any, copy: Copy, length: int) -> tuple[DynamicC
     return cache, out.last_hidden_state
 
 
-def hidden_states(
-    loaded: Any, memory: Any, copies: list[Copy], start: tuple[DynamicCache, Tensor] | None
-) -> Tensor:
+def hidden_states(loaded: Any, memory: Any, copies: list[Copy], start: Any = None) -> Tensor:
     """(B, P + A − 1, d): states after each prompt token and each answer token but the last.
 
-    `start`: cache and states of a beginning that all copies share, computed once.
+    `start`: `cache` and `states` of a beginning that all copies share, computed once.
     """
     ids = torch.tensor(
         [copy.tokens + copy.answer[:-1] for copy in copies], device=loaded.model.device
@@ -59,11 +57,10 @@ def hidden_states(
     with reader(loaded, memory, copies):
         if start is None:
             return loaded.model.base_model(ids, use_cache=False).last_hidden_state
-        cache, states = start
-        cache = repeated(cache, len(copies))
-        rest = ids[:, states.shape[1] :]
+        cache = repeated(start.cache, len(copies))
+        rest = ids[:, start.states.shape[1] :]
         out = loaded.model.base_model(rest, cache=cache, use_cache=True).last_hidden_state
-    return torch.cat([states.expand(len(copies), -1, -1), out], 1)
+    return torch.cat([start.states.expand(len(copies), -1, -1), out], 1)
 
 
 def repeated(cache: DynamicCache, rows: int) -> DynamicCache:

@@ -24,6 +24,14 @@ from engine.run.read import hidden_states, prefill
 SHARE_FROM = 32  # tokens of a common beginning from which computing it once pays
 
 
+class Beginning(NamedTuple):
+    """What all copies of a sample share, computed once: P tokens' cache, states and scores."""
+
+    cache: Any
+    states: Tensor  # (1, P, d)
+    scores: Scores | None  # of tokens 1 … P − 1, where all rows are wanted
+
+
 class Batch(NamedTuple):
     """Rows of some copies of one sample, in the schemas of `engine.rows`."""
 
@@ -66,20 +74,18 @@ class Scorer:
     def __post_init__(self):
         self.head = Head(self.loaded.model)
         self.pieces = Pieces(self.loaded.tokenizer)
-        self.begun: tuple[Any, Any] = (None, None)
+        self.wants_all = self.layer < 0 and self.spec.settings.rows == "all"
+        self.begun: tuple[Any, Beginning | None] = (None, None)
 
     def score(self, copies: list[Copy]) -> Batch:
         """Rows of one batch.  Copies that the memory cannot tell apart are computed once."""
         distinct = {self._identity(copy): copy for copy in copies}
-        states = hidden_states(
-            self.loaded, self.memory, list(distinct.values()), self._start(copies[0])
-        )
+        start = self._start(copies[0])
+        states = hidden_states(self.loaded, self.memory, list(distinct.values()), start)
         places = {identity: i for i, identity in enumerate(distinct)}
-        first = (
-            0 if self.layer < 0 and self.spec.settings.rows == "all" else len(copies[0].tokens) - 1
-        )
+        first = 0 if self.wants_all else len(copies[0].tokens) - 1
         scored = [
-            self._scores(states[i, first:], copy, first) for i, copy in enumerate(distinct.values())
+            self._copy(states[i], copy, first, start) for i, copy in enumerate(distinct.values())
         ]
         rivals = self._rivals(states, copies[0])
         answers, tokens = [], []
@@ -98,20 +104,32 @@ class Scorer:
         """What the model's answer depends on: a memory without a grid cannot see the origin."""
         return copy.tokens, copy.origin if self.memory.strides() else 0
 
-    def _start(self, copy: Copy) -> tuple[Any, Tensor] | None:
+    def _start(self, copy: Copy) -> Beginning | None:
         """The beginning that all copies of the sample share, where it is long enough to pay."""
         length = min(copy.shared, len(copy.tokens) - 1)
         if length < SHARE_FROM:
             return None
         known = (copy.sample, copy.tokens[:length])
         if self.begun[0] != known:
-            self.begun = (known, prefill(self.loaded, self.memory, copy, length))
+            cache, states = prefill(self.loaded, self.memory, copy, length)
+            gold = copy.tokens[1:length]
+            scores = self._scores(states[0, :-1], gold) if self.wants_all else None
+            self.begun = (known, Beginning(cache, states, scores))
         return self.begun[1]
 
-    def _scores(self, states: Tensor, copy: Copy, first: int) -> Scores:
-        gold = torch.tensor((*copy.tokens, *copy.answer)[first + 1 :], device=states.device)
+    def _copy(self, states: Tensor, copy: Copy, first: int, start: Beginning | None) -> Scores:
+        """Scores of tokens first + 1 … of one copy, those of its beginning taken over."""
+        text = (*copy.tokens, *copy.answer)
+        if start is None or start.scores is None:
+            return self._scores(states[first:], text[first + 1 :])
+        done = len(start.scores.rank)
+        rest = self._scores(states[done:], text[done + 1 :])
+        return Scores(*map(torch.cat, zip(start.scores, rest, strict=True)))
+
+    def _scores(self, states: Tensor, gold: tuple[int, ...]) -> Scores:
         with torch.inference_mode():
-            return Scores(*(column.cpu() for column in self.head.score(states, gold)))
+            scores = self.head.score(states, torch.tensor(gold, device=states.device))
+            return Scores(*(column.cpu() for column in scores))
 
     def _rivals(self, states: Tensor, copy: Copy) -> np.ndarray:
         """(B, rivals) log-probabilities at the first answer position."""

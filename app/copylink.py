@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-HTML = '<button type="button" aria-live="polite"><span></span></button>'
+HTML = '<button type="button" aria-live="polite"><span>Copy link</span></button>'
 CSS = """
 button { display: inline-flex; align-items: center; gap: .5rem; white-space: nowrap;
   font: 400 .95rem var(--st-font); color: var(--st-text-color); background: transparent;

@@ -23,12 +23,18 @@ def usable(answers: pd.DataFrame) -> pd.DataFrame:
     return answers
 
 
-def natural_axis(answers: pd.DataFrame, protocol: str) -> str:
-    """`shift` where every sample meets the same residue at a shift, else `residue`; `document`."""
+def natural_axis(answers: pd.DataFrame, protocol: str, design: list[dict] | None = None) -> str:
+    """`shift` where every sample meets the same residue at a shift, else `residue`; `document`.
+
+    The plan's design table decides where there is one, so that the axis is the same before a run,
+    after it, and in another browser.
+    """
     if protocol == "pair":
         return "document"
+    if design:
+        return "shift" if all(row["target_sd"] == 0 for row in design) else "residue"
     if not len(answers):
-        return "shift"
+        return "residue"
     return "shift" if answers.groupby("shift")["residue"].nunique().max() == 1 else "residue"
 
 

@@ -130,7 +130,7 @@ class FakeClient:
             for i, text in enumerate(pieces)
         ]
         design = [
-            {"residue": r, "n": spec.settings.samples, "target_mean": 40.0 + r, "target_sd": 2.0}
+            {"residue": r, "n": spec.settings.samples, "target_mean": 40.0 + r, "target_sd": 0.0}
             | {"query_mean": 80.0, "length": 81.0}
             for r in range(modulus)
         ]

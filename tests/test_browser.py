@@ -114,7 +114,7 @@ def open_page(browser, width: int = 1280, height: int = 800, scheme: str = "ligh
 
 def picture(page, name: str, whole: bool = True) -> None:
     """A picture of the page, once its charts are drawn."""
-    page.wait_for_function("() => !document.querySelector('[data-stale=true]')")
+    settled(page)
     size = page.viewport_size
     if whole:
         tall = page.evaluate("() => document.querySelector('[data-testid=stMain]').scrollHeight")
@@ -133,7 +133,17 @@ def drawn(page, chart: str) -> list:
     return page.evaluate("p => document.querySelector(p)._fullData.map(t => t.name)", place)
 
 
+def settled(page) -> None:
+    """Wait until the script has ended and nothing of its last run is left on the page."""
+    page.wait_for_function(
+        "() => document.querySelector('[data-testid=stApp]')?.dataset.testScriptState"
+        " === 'notRunning' && document.fonts.status === 'loaded'"
+        " && !document.querySelector('[data-stale=true], [data-testid=stSkeleton]')"
+    )
+
+
 def set_number(page, label: str, value: int) -> None:
+    settled(page)
     field = page.get_by_label(label, exact=True)
     field.fill(str(value))
     field.press("Enter")
@@ -168,6 +178,7 @@ def test_the_whole_story(address, browser):
     picture(page, "3-before")
 
     # run, progress, a reload in the middle, the curve
+    settled(page)
     page.locator(".st-key-run button:not([disabled])").click()
     page.get_by_text(re.compile("Measuring|Waiting for the worker")).first.wait_for()
     link = page.url
@@ -182,6 +193,7 @@ def test_the_whole_story(address, browser):
     picture(page, "5-done")
 
     # an attention cell by a click on the map
+    settled(page)
     page.get_by_role("tab", name="Attention").click()
     page.locator(".st-key-chart-attention .js-plotly-plot[data-clicks=on]").wait_for()
     area = page.locator(".st-key-chart-attention .nsewdrag").first
@@ -211,6 +223,8 @@ def test_every_tab_is_a_link(address, browser, tab):
     page.goto(address)
     page.get_by_text("Recent runs").first.wait_for()
     page.locator(".st-key-recent a").first.click()
+    page.get_by_text("Power by period").first.wait_for()
+    settled(page)
     page.get_by_role("tab", name=tab).click()
     page.wait_for_url(re.compile("tab="))
     fresh = open_page(browser)
@@ -231,6 +245,7 @@ def test_own_prompt_is_marked_by_selection(address, browser):
     area = page.locator(".st-key-editor textarea")
     area.wait_for()
     page.get_by_text("not measured yet").first.wait_for()
+    settled(page)
     area.evaluate(
         "(a) => { const at = a.value.indexOf('AX31'); a.focus(); a.setSelectionRange(at, at + 4); }"
     )

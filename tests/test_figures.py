@@ -287,7 +287,7 @@ def test_labels_are_literal(raw, shown):
 
 def test_attention_outlines_the_chosen_cell_and_keeps_the_weights():
     fig = heat(chosen=(1, 2))
-    (box,) = fig.layout.shapes
+    box = fig.layout.shapes[-1]
     assert (box.x0, box.x1, box.y0, box.y1) == (1.5, 2.5, 0.5, 1.5)
     assert fig.data[0].z[1][2] == np.float32(0.7)
     assert fig.layout.yaxis.autorange == "reversed"

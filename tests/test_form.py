@@ -258,6 +258,9 @@ def test_the_axis_is_the_residue_where_samples_start_elsewhere(client):
     moved = rows.assign(residue=(rows["residue"] + rows["sample"]) % 16)
     assert frames.natural_axis(moved, "outer") == "residue"
     assert frames.natural_axis(rows, "pair") == "document"
+    fixed, spread = [{"target_sd": 0.0}], [{"target_sd": 0.0}, {"target_sd": 2.0}]
+    assert frames.natural_axis(moved, "outer", fixed) == "shift"
+    assert frames.natural_axis(rows.head(0), "outer", spread) == "residue"
 
 
 def test_a_stride_begins_where_the_target_has_phase_zero():

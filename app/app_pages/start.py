@@ -31,7 +31,7 @@ def page() -> None:
     cards(schema, stored)
     st.space("medium")
     text("section", "Gallery", tag="h2")
-    gallery(stored)
+    gallery(presets)
     st.space("medium")
     left, right = st.columns(2, gap="large")
     with left, st.container(key="recent", gap="small"):
@@ -48,6 +48,7 @@ def stride_of(preset: dict) -> int | None:
 def cards(schema: dict, stored: list[dict]) -> None:
     look = look_of(state.theme())
     by_name = {p["name"]: p for p in stored}
+    first_preset = next(iter(schema["presets"]), None)
     weak = by_name.get("smollm2-onehot") or (stored[0] if stored else None)
     other = by_name.get("smollm2-mean") or next((p for p in stored if p is not weak), None)
     first, second, third = st.columns(3, gap="medium")
@@ -64,7 +65,8 @@ def cards(schema: dict, stored: list[dict]) -> None:
                 "curve",
             )
         size = f" of {count(len(weak['curve']), 'shift')}" if weak else ""
-        card(picture, "See a weak phase", f"A stored run{size}. Opens at once, needs no model.")
+        told = f"A stored run{size}. Opens at once, needs no model."
+        card(picture, "See a weak phase", told if weak else "A model that forgets by position.")
         if weak:
             st.page_link(
                 state.explore(),
@@ -73,8 +75,14 @@ def cards(schema: dict, stored: list[dict]) -> None:
                 icon_position="right",
                 query_params={"key": weak["key"]},
             )
-        else:
-            st.caption("No stored result is shipped here; press Run on any preset instead.")
+        elif first_preset:
+            st.page_link(
+                state.explore(),
+                label="Open it and press Run",
+                icon=":material/arrow_forward:",
+                icon_position="right",
+                query_params={"key": first_preset["key"]},
+            )
     with second, st.container(border=True, key="card-own", height="stretch"):
         card(
             strip(SAMPLE, scored=False),
@@ -131,19 +139,17 @@ def image(source: str, alt: str) -> str:
     return f'<img src="{source}" alt="{escape(alt)}">'
 
 
-def gallery(stored: list[dict]) -> None:
+def gallery(presets: list[dict]) -> None:
+    """Every preset; one without a stored result has no picture and says so."""
     look = look_of(state.theme())
-    if not stored:
-        text("note", "No preset has a stored result yet. Open Explore, choose one and press Run.")
-        return
-    for start in range(0, len(stored), 4):
-        row = stored[start : start + 4]
+    for start in range(0, len(presets), 4):
+        row = presets[start : start + 4]
         for column, preset in zip(st.columns(4, gap="medium"), row, strict=False):
             with column, st.container(key=f"gallery-{preset['name']}", gap="xsmall"):
                 picture = sparkline(
-                    preset["curve"],
+                    preset.get("curve") or (),
                     preset.get("control_curve") or (),
-                    stride=stride_of(preset),
+                    stride=stride_of(preset) if preset.get("curve") else None,
                     colour=look.gold if stride_of(preset) else look.control,
                     height=64,
                     look=look,
@@ -152,7 +158,7 @@ def gallery(stored: list[dict]) -> None:
                 st.page_link(
                     state.explore(), label=preset["title"], query_params={"key": preset["key"]}
                 )
-                words = preset.get("finding") or preset.get("caption") or ""
+                words = preset.get("finding") or "Not measured here yet: open it and press Run."
                 st.html(f'<div class="ps-gallery"><p>{escape(words)}</p></div>')
 
 

@@ -41,7 +41,7 @@ def charts(subject: Subject) -> None:
 
 
 def _curve(subject: Subject, answers: pd.DataFrame, control: pd.DataFrame, look: Look) -> None:
-    natural = frames.natural_axis(answers, subject.protocol)
+    natural = frames.natural_axis(answers, subject.protocol, (subject.plan or {}).get("design"))
     options = ["document"] if natural == "document" else ["shift", "residue"]
     state.within("x", options)
     axis = state.value("x", natural) or natural

@@ -56,6 +56,10 @@ def attention(
     )
     if chosen is not None and chosen[0] < cells.shape[0] and chosen[1] < cells.shape[1]:
         row, column = chosen
+        hair = dict(color=look.rival, width=0.75, dash="dot")
+        rows, columns = cells.shape
+        fig.add_shape(type="line", x0=-0.5, x1=columns - 0.5, y0=row, y1=row, line=hair)
+        fig.add_shape(type="line", x0=column, x1=column, y0=-0.5, y1=rows - 0.5, line=hair)
         fig.add_shape(
             type="rect",
             x0=column - 0.5,

@@ -78,7 +78,7 @@ def seed(home: Path, title: str = "a million token rows") -> tuple[str, float]:
 def _fill(store: Any, spec: Any, title: str, depth: float) -> float:
     from engine.version import code_version
 
-    store.remember(spec.key, spec.to_dict())
+    store.remember(spec)
     run = store.open_run(spec.key, code_version(), asked=depth > 0, title=title)
     seconds, copies = 0.0, SAMPLES * MODULUS
     for sample in range(SAMPLES):

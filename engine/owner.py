@@ -5,15 +5,17 @@ Brings in the presets' stored results once.  Knows nothing of HTTP.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 from pathlib import Path
 
 from engine.presets import Preset, presets
 from engine.queue import Queue
-from engine.registry import SpecError
+from engine.registry import FieldError, SpecError
 from engine.results import Results
 from engine.specs import SweepSpec
 from engine.store import Store
@@ -92,9 +94,27 @@ def warm() -> None:
 
 def make_plan(spec: SweepSpec, speed: float | None) -> dict:
     """Reads the tokenizer and the config, no weights; SpecError where something is refused."""
-    from engine.models.loader import facts, load_tokenizer
+    from engine.models.loader import check_device, facts, load_tokenizer
     from engine.plan import plan
 
-    if spec.control and spec.control.model != spec.model:
-        facts(spec.control.model)  # refused now rather than when the worker meets it
-    return plan(spec, load_tokenizer(spec.model), facts(spec.model), speed)
+    # All is refused now rather than when the worker meets it.
+    check_device(spec.model)
+    known = facts(spec.model)
+    if spec.control:
+        with at_control():
+            check_device(spec.control.model)
+            other = facts(spec.control.model)
+            problems = spec.control.memory.check_model(other.n_layers, other.full_layers)
+            if problems:
+                raise SpecError(*(FieldError(f"memory.{e.field}", e.message) for e in problems))
+    return plan(spec, load_tokenizer(spec.model), known, speed)
+
+
+@contextlib.contextmanager
+def at_control() -> Iterator[None]:
+    """What is wrong with the control is told at the control's field."""
+    try:
+        yield
+    except SpecError as error:
+        told = (FieldError(f"control.{e.field}", e.message) for e in error.errors)
+        raise SpecError(*told) from None

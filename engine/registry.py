@@ -12,6 +12,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+SHOWN = 80  # characters of a refused value or name that an error repeats
+
 
 class FieldError(NamedTuple):
     """What is wrong, at which dotted field of the spec."""
@@ -57,21 +59,27 @@ class Registry(dict):
     def __init__(self, kind: str):
         super().__init__()
         self.kind = kind
+        self.aliases: dict[str, str] = {}
 
-    def register(self, name: str):
+    def register(self, name: str, *aliases: str):
+        """Decorator; `aliases` are other tools' names for it, accepted and written as `name`."""
+
         def add(cls):
             cls.kind = name
             self[name] = cls
+            self.aliases.update(dict.fromkeys(aliases, name))
             return cls
 
         return add
 
     def find(self, name: Any) -> type:
         """The class of that name, or a SpecError that lists what exists."""
-        if isinstance(name, str) and name in self:
-            return self[name]
+        if isinstance(name, str) and (known := self.aliases.get(name, name)) in self:
+            return self[known]
         raise SpecError(
-            FieldError(f"{self.kind}.kind", f"unknown {self.kind} {name!r}{suggest(name, self)}")
+            FieldError(
+                f"{self.kind}.kind", f"unknown {self.kind} {shown(name)}{suggest(name, self)}"
+            )
         )
 
     def build(self, values: Any) -> Any:
@@ -79,7 +87,8 @@ class Registry(dict):
         field.
         """
         if not isinstance(values, dict):
-            raise SpecError(FieldError(self.kind, f"must be a table of options, not {values!r}"))
+            text = f"must be a table of options, not {shown(values)}"
+            raise SpecError(FieldError(self.kind, text))
         if "kind" not in values:
             raise SpecError(FieldError(f"{self.kind}.kind", f"is missing{suggest('', self)}"))
         cls = self.find(values["kind"])
@@ -95,8 +104,27 @@ class Registry(dict):
 
 def suggest(name: Any, known: Sequence[str]) -> str:
     """ "; did you mean …" or "; known: …", for the end of an error."""
-    close = difflib.get_close_matches(str(name), list(known), n=1)
+    close = difflib.get_close_matches(str(name)[:SHOWN], list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(sorted(known))}"
+
+
+def shown(value: Any) -> str:
+    """A refused value as its error quotes it: short, whatever was sent."""
+    if isinstance(value, int) and abs(value) >= 10**SHOWN:  # Python prints no number of any length
+        return f"a number of more than {SHOWN} digits"
+    if isinstance(value, str) and len(value) > SHOWN:
+        return f"{value[:SHOWN]!r}…"
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        return f"a {type(value).__name__}"
+    return text if len(text) <= 2 * SHOWN else f"{text[:SHOWN]}…"
+
+
+def short(name: Any) -> str:
+    """A key's name in an error."""
+    text = str(name)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
 def fields_schema(cls: type) -> list[dict]:
@@ -136,7 +164,8 @@ def from_options(cls: type, values: dict, prefix: str) -> Any:
     errors, clean = [], {}
     for name, value in values.items():
         if name not in fields:
-            errors.append(FieldError(f"{prefix}.{name}", f"unknown option{suggest(name, fields)}"))
+            told = f"unknown option{suggest(name, fields)}"
+            errors.append(FieldError(f"{prefix}.{short(name)}", told))
             continue
         problem, value = check_value(fields[name], value)
         if problem:
@@ -160,28 +189,38 @@ def check_value(field: dataclasses.Field, value: Any) -> tuple[str, Any]:
         return (
             ("", value)
             if isinstance(value, bool)
-            else (f"must be true or false, not {value!r}", value)
+            else (f"must be true or false, not {shown(value)}", value)
         )
     if kind in (int, float):
         name = "a whole number" if kind is int else "a number"
         span = bounds_text(low, high)
-        whole = (
-            isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        )
-        if not whole or (kind is int and value != int(value)):
-            return f"must be {name}{span}, not {value!r}", value
+        told = f"must be {name}{span}, not {shown(value)}"
+        if not is_number(value) or (kind is int and value != int(value)):
+            return told, value
         if (low is not None and value < low) or (high is not None and value > high):
-            return f"must be {name}{span}, not {value!r}", value
+            return told, value
         return "", kind(value)
     if kind is tuple:
         if not isinstance(value, list | tuple):
-            return f"must be a list, not {value!r}", value
+            return f"must be a list, not {shown(value)}", value
         return "", frozen(value)
     if not isinstance(value, str):
-        return f"must be text, not {value!r}", value
+        return f"must be text, not {shown(value)}", value
+    if any("\ud800" <= char <= "\udfff" for char in value):
+        return (
+            "is no valid text (it holds half of a surrogate pair); paste it again as UTF-8",
+            value,
+        )
     if choices and value not in choices:
-        return f"must be one of {', '.join(choices)}, not {value!r}", value
+        return f"must be one of {', '.join(filter(None, choices))}, not {shown(value)}", value
     return "", value
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is finite and small enough to be a float; true and false are no numbers."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return math.isfinite(value) if isinstance(value, float) else abs(value) < 10**300
 
 
 def bounds_text(low: float | None, high: float | None) -> str:

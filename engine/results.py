@@ -29,6 +29,7 @@ NOTHING: dict[str, Any] = {
             "mean", "mean_low", "mean_high", "worst", "worst_low", "worst_high", "worst_residue",
             "worst_phase", "best_phase", "worst_folded", "best_folded", "gap", "sigma",
             "relative_gap", "gap_null", "gap_p", "folded_gap", "folded_gap_low", "folded_gap_high",
+            "excess", "excess_low", "excess_high",
             "within_gap", "boundary", "chance", "noise_floor", "control", "finding", "doubt",
         )
     ),
@@ -121,9 +122,10 @@ class Results:
             measure=spec.settings.measure,
             protocol=spec.settings.protocol,
             seed=spec.settings.seed,
-            chance=getattr(spec.task, "chance", None),
+            chance=getattr(spec.task, "chance", _no_chance)(spec.settings.measure),
             noise_floor=run.noise_floor,
             note=note(run.key),
+            control_name=_control_name(spec),
             adjacent_pairs=getattr(spec.task, "adjacent_pairs", False),
         )
         return clean(NOTHING | {"modulus": spec.settings.modulus} | made)
@@ -250,6 +252,20 @@ def summary(report: dict) -> dict:
         "curve": [shift["value"] for shift in report["shifts"]],
         "control_curve": [shift["value"] for shift in control.get("shifts", [])],
     }
+
+
+def _control_name(spec: SweepSpec) -> str:
+    """What the sentences call the control, with its model's name where that is another one."""
+    if spec.control is None:
+        return "the full cache"
+    words = spec.control.memory.phrase()
+    words = f"the {words}" if spec.control.memory.kind == "full" else words
+    own = spec.control.model == spec.model
+    return words if own else f"{words} of {spec.control.model.id}"
+
+
+def _no_chance(measure: str) -> None:
+    """A task whose answers have no known number of alternatives."""
 
 
 def note(key: str) -> str:

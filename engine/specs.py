@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -21,11 +22,15 @@ from engine.registry import (
     fields_schema,
     from_options,
     option,
+    short,
+    shown,
     suggest,
     to_options,
 )
 
 MEASURES = ("joint", "token", "accuracy")
+DEVICE = re.compile("cpu|mps|cuda(:[0-9]{1,3})?")
+MAX_MODULUS = 4096
 PROTOCOLS = ("outer", "in_sequence", "grid_origin", "lengthen", "pair")
 
 
@@ -60,10 +65,9 @@ class ModelSpec:
         errors = []
         if not self.id.strip():
             errors.append(FieldError("id", "is empty; give a catalog name, a hub id or a folder"))
-        if self.device.split(":")[0] not in ("cpu", "cuda", "mps"):
-            errors.append(
-                FieldError("device", f"must be cpu, cuda, cuda:N or mps, not {self.device!r}")
-            )
+        if not DEVICE.fullmatch(self.device):
+            told = f"must be cpu, cuda, cuda:N or mps, not {shown(self.device)}"
+            errors.append(FieldError("device", told))
         return errors
 
 
@@ -75,9 +79,9 @@ class Settings:
         "", "how copies differ: what is padded or moved", choices=("", *PROTOCOLS)
     )
     modulus: int = option(
-        0, "residues R; 0 takes the larger of lcm of the strides and 2S", low=0, high=4096
+        0, "residues R; 0 takes the larger of lcm of the strides and 2S", low=0, high=MAX_MODULUS
     )
-    samples: int = option(12, "logical samples, each seen at every residue", low=1)
+    samples: int = option(12, "logical samples, each seen at every residue", low=1, high=10**9)
     seed: int = option(
         0, "seed of prompts; the same seed gives the same tokens", low=0, high=2**31 - 1
     )
@@ -111,11 +115,11 @@ class SweepSpec:
         import engine.tasks  # noqa: F401  (fill the registries)
 
         if not isinstance(values, dict):
-            raise SpecError(FieldError("spec", f"must be a table, not {values!r}"))
+            raise SpecError(FieldError("spec", f"must be a table, not {shown(values)}"))
         own = {f.name for f in fields(Settings)}
         known = own | {"model", "memory", "task", "control"}
         errors = [
-            FieldError(str(name), f"unknown key{suggest(name, known)}")
+            FieldError(short(name), f"unknown key{suggest(name, known)}")
             for name in values
             if name not in known
         ]
@@ -165,7 +169,7 @@ class SweepSpec:
 
 def _table(value: Any, name: str) -> dict:
     if not isinstance(value, dict):
-        raise SpecError(FieldError(name, f"must be a table of options, not {value!r}"))
+        raise SpecError(FieldError(name, f"must be a table of options, not {shown(value)}"))
     return value
 
 
@@ -181,6 +185,9 @@ def _resolve(settings: Settings, memory: Any, task: Any) -> Settings:
     protocol = settings.protocol or task.protocols()[0]
     if size := getattr(task, "size", int)():  # a task of the user's own prompts has that many
         settings = replace(settings, samples=min(settings.samples, size))
+    if settings.scan and memory.kind == "full":
+        told = "the full cache compresses no layer; choose another memory, or set scan to false"
+        raise SpecError(FieldError("scan", told))
     if protocol not in task.protocols():
         allowed = ", ".join(task.protocols())
         raise SpecError(
@@ -190,6 +197,15 @@ def _resolve(settings: Settings, memory: Any, task: Any) -> Settings:
         return replace(settings, protocol=protocol, modulus=2, scan=settings.scan)
     strides = memory.strides()
     modulus = settings.modulus or default_modulus(strides)
+    if strides and default_modulus(strides) > MAX_MODULUS:
+        told = " and ".join(map(str, strides[:8]))
+        raise SpecError(
+            FieldError(
+                "memory.stride",
+                f"stride {told} needs {default_modulus(strides)} residues and the cap is "
+                f"{MAX_MODULUS}; choose smaller strides, or strides with common factors",
+            )
+        )
     if strides:
         lcm, least = math.lcm(*strides), default_modulus(strides)
         named = " and ".join(map(str, strides))
@@ -218,18 +234,25 @@ def _control(spec: SweepSpec, given: Any) -> SweepSpec | None:
     given = _table(given, "control")
     extra = [k for k in given if k not in ("model", "memory")]
     if extra:
-        raise SpecError(FieldError(f"control.{extra[0]}", "unknown key; known: memory, model"))
+        told = f"unknown key{suggest(extra[0], ('memory', 'model'))}"
+        raise SpecError(FieldError(f"control.{short(extra[0])}", told))
     try:
         model = (
             from_options(ModelSpec, _table(given["model"], "model"), "model")
-            if given.get("model")
+            if given.get("model") not in (None, {})
             else spec.model
         )
-        memory = MEMORIES.build(given.get("memory") or {"kind": "full"})
+        asked = given.get("memory")
+        memory = MEMORIES.build({"kind": "full"} if asked in (None, {}) else asked)
     except SpecError as error:
         raise SpecError(
             *(FieldError(f"control.{e.field}", e.message) for e in error.errors)
         ) from None
+    modulus, pair = spec.settings.modulus, spec.settings.protocol == "pair"
+    if not pair and memory.strides() and modulus % math.lcm(*memory.strides()):
+        named = " and ".join(map(str, memory.strides()))
+        told = f"stride {named} does not divide the {modulus} residues; choose one that does"
+        raise SpecError(FieldError("control.memory.stride", told))
     control = SweepSpec(model, memory, spec.task, replace(spec.settings, scan=False))
     return None if control == replace(spec, control=None) else control
 

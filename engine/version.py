@@ -11,8 +11,11 @@ from importlib import metadata
 from pathlib import Path
 
 ENGINE = Path(__file__).resolve().parent
-NUMERIC = ("memory", "models", "tasks", "run", "copies.py", "specs.py", "rows.py")
-LIBRARIES = ("torch", "transformers")
+NUMERIC = (
+    *("memory", "models", "tasks", "run", "copies.py", "plan.py", "specs.py", "rows.py"),
+    "../data/fillers",
+)
+LIBRARIES = ("torch", "transformers", "tokenizers")
 
 
 @functools.cache
@@ -43,7 +46,8 @@ def _hash(parts: tuple[str, ...], more: list[str]) -> str:
     digest = hashlib.blake2b(digest_size=6)
     for part in parts:
         path = ENGINE / part
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            digest.update(file.relative_to(ENGINE).as_posix().encode() + b"\0" + file.read_bytes())
+        files = [p for p in path.rglob("*") if p.suffix in (".py", ".txt")]
+        for file in sorted(files) if path.is_dir() else [path]:
+            digest.update(f"{part}/{file.name}".encode() + b"\0" + file.read_bytes())
     digest.update("\n".join(more).encode())
     return digest.hexdigest()

@@ -46,6 +46,9 @@ READ = {
     "gpt-neox": hf.GPTNeoXConfig(**{**BASE, "num_key_value_heads": 8}),
 }
 
+READ["phi"] = hf.PhiConfig(**BASE)  # rotates a part of each head by slicing
+READ["stablelm"] = hf.StableLmConfig(**BASE)
+
 # Each with a word of the reason that the user must be told.
 REFUSED = {
     "gpt2": (hf.GPT2Config(vocab_size=97, n_embd=64, n_layer=2, n_head=4), "no rotary position"),
@@ -57,6 +60,14 @@ REFUSED = {
     "smollm3-nope": (
         hf.SmolLM3Config(**BASE, no_rope_layers=[1, 0, 1]),
         "un-rotated keys",
+    ),
+    "gemma2": (hf.Gemma2Config(**HEADS), "softcap"),
+    "gpt-oss": (hf.GptOssConfig(**{**HEADS, "rope_parameters": None}), "s_aux"),
+    "llama-dynamic": (
+        hf.LlamaConfig(
+            **BASE, rope_parameters={"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}
+        ),
+        "changes with length",
     ),
     "cohere": (hf.CohereConfig(**BASE), "rotation of another convention"),
     "phi3-longrope": (
@@ -76,10 +87,10 @@ REFUSED = {
 }
 
 
-def make(config, dtype=torch.float64, seed=0, attention="sdpa"):
+def make(config, dtype=torch.float64, seed=0):
     """A model with weights large enough that attention matters."""
     torch.manual_seed(seed)
-    model = hf.AutoModelForCausalLM.from_config(config, attn_implementation=attention)
+    model = hf.AutoModelForCausalLM.from_config(config)
     model = model.to(dtype).eval().requires_grad_(False)
     for parameter in model.parameters():
         if parameter.ndim > 1:

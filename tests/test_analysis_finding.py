@@ -40,12 +40,22 @@ def block(**changes) -> dict:
         k.removeprefix("period_"): changes.pop(k) for k in list(changes) if k.startswith("period_")
     }
     made["period"] |= period
-    return made | changes
+    made |= changes
+    gap = made["folded_gap"]
+    made["excess"] = None if gap is None else gap - made["gap_null"]
+    made["excess_low"] = made["folded_gap_low"]
+    return made
 
 
 PERIOD = {"period_detected": 4, "period_p": 0.0005}
 WEAK = {"gap_p": 0.0005, "folded_gap": 0.48, "folded_gap_low": 0.4, "gap_null": 0.09}
 FLAT = block()
+
+
+def test_a_gap_that_chance_would_give_is_no_weak_phase():
+    """The headline uses the gap less its null expectation, not the gap."""
+    finding, _ = say(block(**PERIOD, **(WEAK | {"gap_null": 0.5}), control=FLAT))
+    assert "no phase resolved as weak" in finding
 
 
 def test_both_tests_and_a_flat_control():

@@ -37,7 +37,7 @@ def test_a_model_passes_its_self_check(name):
 def test_a_model_that_cannot_be_read_is_refused_with_the_reason(name):
     config, reason = REFUSED[name]
     with pytest.raises(SpecError, match=reason):
-        self_check(make(config, torch.float32, attention="sdpa"), name)
+        self_check(make(config, torch.float32), name)
 
 
 @pytest.mark.parametrize("name", READ)

@@ -31,8 +31,9 @@ def seen(block: dict | None) -> Seen:
     """The claims of a run or of its control.  Without a grid the gap's p alone decides."""
     if not block or not block["n_complete"]:
         return Seen(None, False)
-    low, p = block["folded_gap_low"], block["gap_p"]
-    weak = p is not None and p <= LEVEL and block["n_complete"] > 1 and (low is None or low > 0)
+    low, p, excess = block["excess_low"], block["gap_p"], block["excess"]
+    sure = (low is None or low > 0) and (excess is None or excess > 0)
+    weak = p is not None and p <= LEVEL and block["n_complete"] > 1 and sure
     return Seen(block["period"]["detected"], weak)
 
 

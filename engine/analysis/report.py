@@ -45,7 +45,8 @@ def report(
     behind its key, so that within_gap and boundary mean something.
     """
     stride = math.lcm(*strides) if strides else None
-    stride = stride if stride and 1 < stride <= modulus and modulus % stride == 0 else None
+    grid = stride and 1 < stride <= modulus and modulus % stride == 0 and protocol != "pair"
+    stride = stride if grid else None
     alone = len(set(strides)) == 1 and window == strides[0]
     floor = max(TOLERANCE, (noise_floor or 0.0) if measure != "accuracy" else 0.0)
     if protocol == "pair":
@@ -243,6 +244,7 @@ def _tests(cells: Curves, stride: int | None, tested: bool, seed: int, tolerance
     period = {"detected": None, "p": None, "configured": stride, "candidates": [], "spectrum": []}
     period |= {"autocorrelation": [], "comb_share": None, "comb_chance": None}
     gap = dict.fromkeys(("gap_null", "gap_p", "folded_gap", "folded_gap_low", "folded_gap_high"))
+    gap |= dict.fromkeys(("excess", "excess_low", "excess_high"))
     constant = bool(len(values)) and parts.constant(tolerance)
     if not tested or not len(values):
         return {"period": period, "constant": constant, **gap}
@@ -263,6 +265,10 @@ def _tests(cells: Curves, stride: int | None, tested: bool, seed: int, tolerance
         gap["folded_gap_low"], gap["folded_gap_high"] = gap_interval(
             values, stride, resample(len(values), seed)
         )
+        # The interval is of the true gap: the bias of a maximum minus a minimum is out of it, as it
+        # is out of the observed gap less its null expectation.
+        gap["excess"] = gap["folded_gap"] - gap["gap_null"]
+        gap["excess_low"], gap["excess_high"] = gap["folded_gap_low"], gap["folded_gap_high"]
     return {"period": period, "constant": constant, **gap}
 
 

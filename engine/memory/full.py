@@ -10,7 +10,7 @@ from engine.memory.base import Plan
 from engine.registry import MEMORIES, FieldError
 
 
-@MEMORIES.register("full")
+@MEMORIES.register("full", "no_press", "fullkv")
 @dataclass(frozen=True)
 class Full:
     """Every token exact: the control."""

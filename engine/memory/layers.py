@@ -7,7 +7,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-RANGE = re.compile(r"(\d+)(?:\s*-\s*(\d+))?")
+from engine.registry import shown
+
+RANGE = re.compile(r"([0-9]{1,6})(?:\s*-\s*([0-9]{1,6}))?")
+STRIDE = re.compile(r"\s*[0-9]{1,6}\s*")
 
 
 def ranges(text: str) -> tuple[int, ...]:
@@ -16,7 +19,7 @@ def ranges(text: str) -> tuple[int, ...]:
     for part in filter(None, (p.strip() for p in text.split(","))):
         match = RANGE.fullmatch(part)
         if not match:
-            raise ValueError(f"{part!r} is no layer or range such as 0-7")
+            raise ValueError(f"{shown(part)} is no layer or range such as 0-7")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first or last > 10_000:
             raise ValueError(f"{part!r} is no range of layers")
@@ -41,12 +44,14 @@ def problem(text: str) -> str:
     """What is wrong with the text, or "" ."""
     words = text.strip()
     if words.startswith("all") and words != "all" and not words.startswith("all but"):
-        return f'must be "all", "0-7, 9" or "all but 8, 18", not {text!r}'
+        return f'must be "all", "0-7, 9" or "all but 8, 18", not {shown(text)}'
     try:
         layers = listed(words)
     except ValueError as error:
         return str(error)
-    return "names no layer" if not layers and words != "all" else ""
+    if layers or words == "all":
+        return ""
+    return 'names no layer; write "all", "0-7, 9" or "all but 8, 18"'
 
 
 def strides(text: str) -> dict[int, int]:
@@ -54,8 +59,8 @@ def strides(text: str) -> dict[int, int]:
     table: dict[int, int] = {}
     for part in filter(None, (p.strip() for p in text.split(","))):
         span, colon, stride = part.rpartition(":")
-        if not colon or not stride.strip().isdigit() or int(stride) < 1:
-            raise ValueError(f"{part!r} is no LAYERS:STRIDE such as 0-9:4")
+        if not (colon and span.strip() and STRIDE.fullmatch(stride)) or int(stride) < 1:
+            raise ValueError(f"{shown(part)} is no LAYERS:STRIDE such as 0-9:4")
         for layer in ranges(span):
             if layer in table:
                 raise ValueError(f"layer {layer} is given twice")

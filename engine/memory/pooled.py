@@ -13,9 +13,10 @@ from torch import Tensor
 
 from engine.memory import layers as layer_words
 from engine.memory.base import Plan, window_plan
-from engine.registry import MEMORIES, FieldError, option
+from engine.registry import MEMORIES, FieldError, is_number, option, shown
 
 GATES = ("mean", "onehot", "hand")
+LONGEST = 1_000_000  # tokens; more than any context
 
 
 @MEMORIES.register("pooled")
@@ -27,7 +28,11 @@ class Pooled:
         4, "W, tokens that one entry is made of", label="Window W", low=1, high=4096
     )
     stride: int = option(
-        4, "S, tokens from one window's start to the next; at most W", label="Stride S", low=1
+        4,
+        "S, tokens from one window's start to the next; at most W",
+        label="Stride S",
+        low=1,
+        high=4096,
     )
     gate: str = option(
         "mean",
@@ -36,7 +41,12 @@ class Pooled:
         choices=GATES,
     )
     offset: int = option(
-        0, "the offset that a one-hot gate keeps", label="Offset", low=0, when="gate=onehot"
+        0,
+        "the offset that a one-hot gate keeps",
+        label="Offset",
+        low=0,
+        high=4095,
+        when="gate=onehot",
     )
     weights: tuple = option(
         (), "one weight per offset, not negative", label="Weights", when="gate=hand"
@@ -49,6 +59,7 @@ class Pooled:
         "offset that the values' one-hot gate keeps",
         label="Value offset",
         low=0,
+        high=4095,
         when="v_gate=onehot",
     )
     v_weights: tuple = option(
@@ -71,8 +82,11 @@ class Pooled:
         "L, an entry is seen when it closed L tokens ago; until then exact",
         label="Local",
         low=0,
+        high=LONGEST,
     )
-    sinks: int = option(4, "first tokens that stay exact and are in no pool", label="Sinks", low=0)
+    sinks: int = option(
+        4, "first tokens that stay exact and are in no pool", label="Sinks", low=0, high=LONGEST
+    )
     layers: str = option(
         "all", 'compressed layers: "all", "0-7, 9" or "all but 8, 18"', label="Layers"
     )
@@ -103,7 +117,7 @@ class Pooled:
                 values[name] = layer_words.spelled(values[name])
         for name in ("weights", "v_weights"):
             if isinstance(values.get(name), list | tuple):
-                values[name] = [float(w) if isinstance(w, int) else w for w in values[name]]
+                values[name] = [float(w) if is_number(w) else w for w in values[name]]
         # The window's bound is the stride's: both are told in one sentence.
         stride, window = values.get("stride"), values.get("window", 4)
         if "stride" in values and isinstance(window, int) and not _whole(stride):
@@ -132,8 +146,9 @@ class Pooled:
                         f"{name}offset", f"must be from 0 to {self.window - 1}, inside the window"
                     )
                 )
-            if gate == "hand":
-                errors += _weights_problem(weights, self.window, f"{name}weights")
+            if weights or gate == "hand":
+                at = f"{name}weights"
+                errors += _weights_problem(weights, self.window if gate == "hand" else None, at)
         if words := layer_words.problem(self.layers):
             errors.append(FieldError("layers", words))
         try:
@@ -143,7 +158,9 @@ class Pooled:
             if wide:
                 errors.append(
                     FieldError(
-                        "strides_by_layer", f"stride {max(wide)} exceeds window {self.window}: gaps"
+                        "strides_by_layer",
+                        f"stride {max(wide)} exceeds window {self.window}: windows would leave "
+                        "gaps; stride must not exceed the window",
                     )
                 )
         except ValueError as error:
@@ -185,7 +202,7 @@ class Pooled:
         if self.v_gate != "same":
             gates.append("values " + _gate_words(self.v_gate, self.v_offset))
         extra = ["rotated keys"] if self.keys == "rotated" else []
-        extra += ["after context"] if self.when == "after_context" else []
+        extra += [self.when.replace("_", " ")]
         extra += ["beside"] if self.beside else []
         shape = f"W{self.window} S{'/'.join(map(str, self.strides()))}"
         return ", ".join([f"pooled {shape}", *gates, *extra])
@@ -221,12 +238,7 @@ class Pooled:
 
 
 def _whole(value: object) -> bool:
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and value == int(value)
-        and value >= 1
-    )
+    return is_number(value) and value == int(value) and value >= 1
 
 
 def raise_stride(value: object) -> None:
@@ -234,19 +246,21 @@ def raise_stride(value: object) -> None:
 
     raise SpecError(
         FieldError(
-            "memory.stride", f"stride must be a whole number from 1 to the window, not {value!r}"
+            "memory.stride",
+            f"stride must be a whole number from 1 to the window, not {shown(value)}",
         )
     )
 
 
-def _weights_problem(weights: tuple, window: int, name: str) -> list[FieldError]:
-    numbers = [
-        w
-        for w in weights
-        if isinstance(w, int | float) and not isinstance(w, bool) and math.isfinite(w)
-    ]
+def _weights_problem(weights: tuple, window: int | None, name: str) -> list[FieldError]:
+    """`window` None: the gate is another, so that the weights need not fit; they stay numbers."""
+    numbers = [w for w in weights if is_number(w)]
     if len(numbers) != len(weights) or any(w < 0 for w in numbers):
         return [FieldError(name, "weights must be finite numbers, none below 0")]
+    if not math.isfinite(sum(numbers)):
+        return [FieldError(name, "weights are too large to be added; make them smaller")]
+    if window is None:
+        return []
     if len(weights) != window:
         return [
             FieldError(

@@ -15,8 +15,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from engine.models import catalog
-from engine.registry import FieldError, SpecError, suggest
+from engine.registry import FieldError, SpecError, shown, suggest
 from engine.specs import ModelSpec
+
+# Fields without which there is no decoder, and the largest value that is taken for one.
+SIZES = {
+    "num_hidden_layers": 10_000,
+    "num_attention_heads": 100_000,
+    "hidden_size": 10_000_000,
+    "vocab_size": 100_000_000,
+}
 
 
 @dataclass(frozen=True)
@@ -47,23 +55,27 @@ def refuse(message: str) -> SpecError:
     return SpecError(FieldError("model.id", message))
 
 
-def locate(model: ModelSpec) -> Source:
+def locate(model: ModelSpec, weights: bool = False) -> Source:
     """Where the model is, without loading it.  Catalog names must have been pulled."""
     name = model.id.strip()
     if name in catalog.CATALOG:
         if not catalog.installed(name):
             raise refuse(f"{name} is not here yet; run `phasescope pull {name}`")
         return Source(str(catalog.folder(name)), {})
-    path = Path(name).expanduser()
-    if path.exists() or name.startswith(("/", "./", "../", "~")):
-        return _local(path, name)
+    try:
+        path = Path(name).expanduser()
+        if path.exists() or name.startswith(("/", "./", "../", "~")):
+            return _local(path, name)
+    except (OSError, RuntimeError) as error:  # too long a name, not ours to read, no such user
+        reason = getattr(error, "strerror", None) or str(error)
+        raise refuse(f"{shown(name)} cannot be looked up as a folder: {reason}") from None
     if name.count("/") != 1 or " " in name:
         raise refuse(
-            f"no model {name!r}: looked in the catalog ({', '.join(catalog.CATALOG)}) and for a "
-            "local folder of that "
-            f"name{suggest(name, catalog.CATALOG)}; a Hugging Face id looks like org/name"
+            f"no model {shown(name)}: looked in the catalog ({', '.join(catalog.CATALOG)}) and for "
+            "a local folder of that name; a Hugging Face id looks like org/name"
+            f"{suggest(name, catalog.CATALOG)}"
         )
-    return _hub(name, model.revision)
+    return _hub(name, model.revision, weights)
 
 
 def _local(path: Path, name: str) -> Source:
@@ -92,16 +104,20 @@ def _local(path: Path, name: str) -> Source:
     return Source(str(path), {})
 
 
-def _hub(name: str, revision: str) -> Source:
+def _hub(name: str, revision: str, weights: bool) -> Source:
+    """A snapshot in the local cache, fetched if need be.
+
+    Weights only when they are to be loaded: a look at a prompt's tokens downloads no gigabytes.
+    """
     from huggingface_hub import constants, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     options = {"revision": revision or None}
-    wanted = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
+    wanted = ["*.json", "*.model", "*.txt", "*.jinja", *(["*.safetensors"] if weights else [])]
     try:
-        return Source(
-            snapshot_download(name, local_files_only=True, allow_patterns=wanted, **options), {}
-        )
+        here = snapshot_download(name, local_files_only=True, allow_patterns=wanted, **options)
+        if not weights or any(Path(here).glob("*.safetensors")):
+            return Source(here, {})
     except (LocalEntryNotFoundError, FileNotFoundError):
         pass
     except ValueError as error:
@@ -115,7 +131,7 @@ def _hub(name: str, revision: str) -> Source:
         )
     try:
         return Source(snapshot_download(name, allow_patterns=wanted, **options), {})
-    except HfHubHTTPError as error:
+    except (HfHubHTTPError, OSError, ValueError) as error:
         raise refuse(
             f"{name} could not be fetched from {constants.ENDPOINT}: {str(error).splitlines()[0]}"
         ) from None
@@ -162,12 +178,24 @@ def load_config(model: ModelSpec):
 def facts(model: ModelSpec) -> Facts:
     """Sizes read from the config alone; refuses what cannot be a hooked RoPE decoder at all."""
     config = load_config(model)
-    for name in ("num_hidden_layers", "num_attention_heads", "hidden_size", "vocab_size"):
-        if not getattr(config, name, None):
+    for name, most in SIZES.items():
+        value = getattr(config, name, None)
+        if not value:
             raise refuse(
                 f"{model.id} ({config.model_type}) gives no {name}: not a decoder of a known kind"
             )
-    return facts_of(config, model.dtype)
+        if type(value) is not int or not 1 <= value <= most:
+            raise refuse(
+                f"config.json of {model.id} gives {shown(value)} as {name}: a whole number from 1 "
+                f"to {most:,} is needed"
+            )
+    try:
+        known = facts_of(config, model.dtype)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise refuse(f"config.json of {model.id} makes no sense: {_first_line(error)}") from None
+    if known.positions < 1:
+        raise refuse(f"config.json of {model.id} allows {known.positions} positions")
+    return known
 
 
 def facts_of(config: Any, dtype: str = "float32") -> Facts:
@@ -236,27 +264,38 @@ def load_model(model: ModelSpec) -> Loaded:
     import torch
     from transformers import AutoModelForCausalLM
 
-    from engine.memory import attention
     from engine.models.check import self_check
 
     known, tokenizer = facts(model), load_tokenizer(model)
     device = _device(model.device)
-    where, options = locate(model)
-    attention.register()
+    where, options = locate(model, weights=True)
     try:
-        net = AutoModelForCausalLM.from_pretrained(
+        net, report = AutoModelForCausalLM.from_pretrained(
             where,
+            output_loading_info=True,
             dtype=getattr(torch, model.dtype),
-            attn_implementation="sdpa",
             trust_remote_code=False,
             **({} if options else {"use_safetensors": True}),
             **options,
         )
     except Exception as error:
-        raise refuse(f"{model.id} does not load: {_first_line(error)}") from None
+        told = _first_line(error)
+        if "ignore_mismatched_sizes" in told:
+            told = "its weights have other shapes than its config.json says"
+        raise refuse(f"{model.id} does not load: {told}") from None
+    if missing := sorted(report.get("missing_keys") or ()):
+        raise refuse(
+            f"{model.id} lacks {len(missing)} of the weights that its config.json asks for "
+            f"({missing[0]}): they would be random"
+        )
     net = net.eval().requires_grad_(False).to(device)
     check = self_check(net, model.id)
     return Loaded(model, net, tokenizer, replace(known, parameters=net.num_parameters()), check)
+
+
+def check_device(model: ModelSpec) -> None:
+    """SpecError unless this machine has the device that the spec names."""
+    _device(model.device)
 
 
 def _device(name: str) -> str:
@@ -300,4 +339,9 @@ def tokenizer_hash(tokenizer: Any) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+    """What a library says, in one line; a heading with a colon takes the next line along."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    text = " ".join(lines[: 2 if lines[0].endswith(":") else 1])
+    return (text if len(text) > 20 else f"{type(error).__name__}: {text}")[:300]

@@ -14,6 +14,8 @@ from engine.memory.base import NEVER
 from engine.registry import FieldError, SpecError
 from engine.run.read import reader
 
+LONGEST = 8192  # tokens of a prompt; its map is then half a gigabyte while it is made
+
 
 class Map(NamedTuple):
     """weights (queries, keys) float16; keys are entries first, then tokens, each spanning [start,
@@ -40,6 +42,14 @@ def attention_map(spec: Any, loaded: Any, copy: Copy, layer: int, head: int) -> 
         raise SpecError(FieldError("layer", f"must be from 0 to {facts.n_layers - 1}, not {layer}"))
     if not 0 <= head < facts.q_heads:
         raise SpecError(FieldError("head", f"must be from 0 to {facts.q_heads - 1}, not {head}"))
+    if len(copy.tokens) > LONGEST:
+        raise SpecError(
+            FieldError(
+                "sample",
+                f"has {len(copy.tokens):,} tokens; a map holds every query times every key, so "
+                f"prompts of at most {LONGEST:,} tokens can be mapped",
+            )
+        )
     ids = torch.tensor([copy.tokens], device=loaded.model.device)
     with reader(loaded, spec.memory, [copy], watch=(layer, head)) as current:
         handle = _stop_after(loaded.model, layer)

@@ -38,7 +38,7 @@ def code(rng: random.Random, digits: int) -> str:
     return str(rng.randrange(10 ** (digits - 1), 10**digits))
 
 
-@TASKS.register("access_code")
+@TASKS.register("access_code", "niah")
 @dataclass(frozen=True)
 class AccessCode:
     """A fresh access code hidden in plain sentences, then a question for it."""
@@ -61,6 +61,10 @@ class AccessCode:
 
     def protocols(self) -> tuple[str, ...]:
         return ("in_sequence", "outer", "grid_origin", "lengthen")
+
+    def chance(self, measure: str) -> float:
+        """What a guess among ten digits scores: per token, or for the code as a whole."""
+        return 0.1 if measure == "token" else 0.1**self.digits
 
     def check(self) -> list[FieldError]:
         if self.others and self.digits < 4:

@@ -100,20 +100,20 @@ class Custom:
             e for name in ("filler", "system") if (e := _text_problem(name, getattr(self, name)))
         ]
         for number, table in enumerate(self._tables(), 1):
-            if isinstance(table, dict) and len(str(table.get("text", ""))) > HUGE:
-                continue
             found = table_problems(table)
-            if not found:
+            huge = not found and len(table["text"]) > HUGE
+            if not found and not huge:
                 found = read_marks(
                     table["text"], table["slots"], table["target"], table["question"]
                 )[1]
-            if not found and not table["answer"]:
+            if not found and not huge and not table["answer"]:
                 found = [
                     FieldError("answer", "is missing; type what the model should continue with")
                 ]
             if self.prompts:
                 found = [
-                    FieldError("prompts", f"prompt {number}: {e.field} {e.message}") for e in found
+                    FieldError("prompts", f"prompt {number}: " + f"{e.field} {e.message}".strip())
+                    for e in found
                 ]
             errors += found
             if len(errors) >= 8:

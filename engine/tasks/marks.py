@@ -7,13 +7,16 @@ given as character offsets instead; then the text holds no marks.  Knows charact
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from engine.registry import FieldError
 
+NAMES = ("pad", "target", "/target", "question", "reply")
 MARK = re.compile(r"\{\{\s*(pad|target|/target|question|reply)\s*\}\}")
+NEARLY = re.compile(r"\{\{\s*(/?\w{1,12})\s*\}\}")
 
 
 class Places(NamedTuple):
@@ -43,9 +46,9 @@ def read_marks(
         done = mark.end()
         found[mark[1]].append(len(bare))
     bare += text[done:]
-    if problem := _empty(text, bare):
+    if problem := _empty(text, bare) or ("" if slots or target else _misspelled(bare)):
         return None, [FieldError("text", problem)]
-    errors = [*_merge(found, bare, slots, target, question), *_count(found)]
+    errors = _merge(found, bare, slots, target, question) or _count(found)
     if errors:
         return None, errors
     span = (found["target"][0], found["/target"][0])
@@ -67,6 +70,18 @@ def _empty(text: str, bare: str) -> str:
     if not text.strip():
         return f"holds only white space; write {wanted}"
     return f"holds only marks; write {wanted}"
+
+
+def _misspelled(bare: str) -> str:
+    """What is nearly a mark would stay in the prompt as text, and its place would be missing."""
+    for found in NEARLY.finditer(bare):
+        close = difflib.get_close_matches(found[1].lower(), NAMES, n=1, cutoff=0.7)
+        if close:
+            return (
+                f"holds {found[0]}, which is no mark; did you mean {{{{{close[0]}}}}}? (to keep it "
+                "as text, give the places as character offsets)"
+            )
+    return ""
 
 
 def _merge(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from engine.copies import LogicalSample, Slot
-from engine.registry import TASKS, FieldError, option
+from engine.registry import TASKS, FieldError, option, shown
 from engine.tasks.access_code import generator
 from engine.tasks.filler import CANDIDATES
 from engine.tasks.text import encode, piece, refusal
@@ -64,6 +64,10 @@ class Records:
 
     def protocols(self) -> tuple[str, ...]:
         return ("in_sequence", "outer", "grid_origin", "lengthen")
+
+    def chance(self, measure: str) -> float:
+        """What a guess among the values of the prompt scores; answers are single tokens."""
+        return 1 / self.records
 
     def check(self) -> list[FieldError]:
         return []
@@ -127,7 +131,7 @@ class Records:
                 return ids[0]
         good = [repr(c) for c in CANDIDATES if len(_plain(tokenizer, c)) == 1][:3]
         raise refusal(
-            "task.filler", f"{self.filler!r} is not exactly one token; {', '.join(good)} are"
+            "task.filler", f"{shown(self.filler)} is not exactly one token; {', '.join(good)} are"
         )
 
 

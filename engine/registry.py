@@ -206,11 +206,10 @@ def check_value(field: dataclasses.Field, value: Any) -> tuple[str, Any]:
         return "", frozen(value)
     if not isinstance(value, str):
         return f"must be text, not {shown(value)}", value
-    if any("\ud800" <= char <= "\udfff" for char in value):
-        return (
-            "is no valid text (it holds half of a surrogate pair); paste it again as UTF-8",
-            value,
-        )
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        return f"is no valid Unicode at character {error.start}: half a surrogate pair", value
     if choices and value not in choices:
         return f"must be one of {', '.join(filter(None, choices))}, not {shown(value)}", value
     return "", value

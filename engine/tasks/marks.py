@@ -75,7 +75,9 @@ def _empty(text: str, bare: str) -> str:
 def _misspelled(bare: str) -> str:
     """What is nearly a mark would stay in the prompt as text, and its place would be missing."""
     for found in NEARLY.finditer(bare):
-        close = difflib.get_close_matches(found[1].lower(), NAMES, n=1, cutoff=0.7)
+        word = found[1].lower()
+        close = [name for name in NAMES if sorted(name) == sorted(word)]
+        close = close or difflib.get_close_matches(word, NAMES, n=1, cutoff=0.7)
         if close:
             return (
                 f"holds {found[0]}, which is no mark; did you mean {{{{{close[0]}}}}}? (to keep it "

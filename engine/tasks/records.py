@@ -74,18 +74,23 @@ class Records:
 
     def samples(self, tokenizer: Any, n: int, seed: int) -> list[LogicalSample]:
         """Each sample draws its own symbols and their order."""
-        pool, needed = symbols(tokenizer), 2 * self.records
+        pool = self._pool(symbols(tokenizer))
+        colon, stop = (_single(tokenizer, sign) for sign in (":", ","))
+        signs = Signs(specials(tokenizer), colon, stop, self._filler(tokenizer, stop))
+        pool = self._pool(tuple(token for token in pool if token != signs.filler))
+        streams = [generator(seed, i, "records") for i in range(n)]
+        return [self._sample(tokenizer, i, pool, signs, rng) for i, rng in enumerate(streams)]
+
+    def _pool(self, pool: tuple[int, ...]) -> tuple[int, ...]:
+        """The symbols to draw from; SpecError if they are too few for all records to differ."""
+        needed = 2 * self.records
         if needed > len(pool):
             raise refusal(
                 "task.records",
                 f"{self.records} records need {needed} different single-token words; this "
                 f"tokenizer has {len(pool)}: at most {len(pool) // 2} records",
             )
-        colon, stop = (_single(tokenizer, sign) for sign in (":", ","))
-        signs = Signs(specials(tokenizer), colon, stop, self._filler(tokenizer, stop))
-        pool = tuple(token for token in pool if token != signs.filler)
-        streams = [generator(seed, i, "records") for i in range(n)]
-        return [self._sample(tokenizer, i, pool, signs, rng) for i, rng in enumerate(streams)]
+        return pool
 
     def _sample(
         self, tokenizer: Any, index: int, pool: tuple[int, ...], signs: Signs, rng: random.Random

@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test setup model lint bench clean
+.PHONY: run test setup model lint bench presets clean
 
 run: model
 	$(BIN)/phasescope dash
@@ -13,7 +13,7 @@ test: model
 
 setup: .venv/ready
 
-# torch first and pinned: another package's open range would bring a CUDA build of gigabytes.
+# torch first and pinned, so that a CPU build of that version is taken where pip finds one (README).
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
@@ -28,6 +28,14 @@ lint: setup
 
 bench: model
 	$(BIN)/phasescope bench
+
+# Run every preset again and store its result for the gallery; after any change of the numbers.
+presets: model
+	for name in data/presets/*.toml; do \
+	  preset=$$(basename $$name .toml); \
+	  key=$$($(BIN)/phasescope run preset:$$preset --json | $(BIN)/python -c 'import json, sys; print(json.load(sys.stdin)["key"])') && \
+	  $(BIN)/phasescope export $$key --to data/presets/$$preset.zip || exit 1; \
+	done
 
 clean:
 	rm -rf .venv build *.egg-info artifacts .pytest_cache .ruff_cache .hypothesis

@@ -37,7 +37,7 @@ class Row:
 def bench(say: Callable[[str], None] = print) -> dict:
     """All figures that this machine can give; `{machine, versions, rows}`."""
     rows: list[Row] = []
-    for part in (in_fresh_process, store_rows):
+    for part in (in_fresh_process, store_rows, page_rows):
         found = part(say)
         rows += found
     return {"machine": machine(), "versions": versions(), "rows": [vars(row) for row in rows]}
@@ -205,6 +205,16 @@ def store_rows(say: Callable[[str], None]) -> list[Row]:
 
     say("store, one million token rows")
     return [Row(*row) for row in measure()]
+
+
+def page_rows(say: Callable[[str], None]) -> list[Row]:
+    from engine import bench_pages
+
+    if reason := bench_pages.missing():
+        say(f"pages are not measured: {reason}")
+        return []
+    say("pages, in a browser")
+    return [Row(*row) for row in bench_pages.measure()]
 
 
 def main(dtype: str) -> None:

@@ -1,0 +1,39 @@
+"""The benchmarks run and say what they measured; their times are judged in `make bench`, not here."""
+
+import json
+
+from test_sweep import loaded  # noqa: F401  (a fixture)
+
+from engine import bench, bench_store
+
+
+def test_model_rows_on_a_tiny_model(loaded, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(bench, "LENGTH", 48)
+    monkeypatch.setattr(bench.equal_copies, "__defaults__", (90,))
+    found = bench.model_rows(loaded, "float64", rounds=1)
+    assert [row.name.split(",")[0] for row in found] == [
+        "pooled S4 ÷ full cache",
+        "copies whole ÷ shared beginning",
+        "16 × 48 tokens",
+        "peak memory of the process",
+    ]
+    assert all(row.value > 0 for row in found)
+    json.dumps([vars(row) for row in found])
+
+
+def test_the_made_run_is_whole_and_has_the_planted_period(tmp_path, monkeypatch):
+    from engine.client import Client
+    from engine.serving import running
+
+    monkeypatch.setattr(bench_store, "SAMPLES", 6)
+    monkeypatch.setenv("PHASESCOPE_HOME", str(tmp_path))
+    key, speed = bench_store.seed(tmp_path)
+    assert speed > 0
+    with running() as address:
+        client = Client(address.url, address.token)
+        shown = client.run(key)
+        client.close()
+    assert shown["status"] == "done"
+    assert shown["period"]["detected"] == 4
+    assert shown["control"]["period"]["detected"] is None
+    assert shown["provenance"]["rows_stored"]["tokens"] == 6 * 16 * bench_store.LENGTH

@@ -103,6 +103,22 @@ def read(schema: dict, base: dict) -> dict:
     return spec
 
 
+def corrected(schema: dict, draft: dict, spec: dict) -> list[str]:
+    """Widgets whose value the service wrote out or changed: automatic counts, other spellings."""
+    found = []
+    for section, known in sections(schema, spec).items():
+        mine, theirs = part(draft, section), part(spec, section)
+        kind = theirs.get("kind", "") if section in ("memory", "task") else ""
+        found += [
+            widget_key(section, kind, f["name"])
+            for f in known
+            if mine.get(f["name"], f["default"]) != theirs.get(f["name"], f["default"])
+        ]
+    if draft["model"]["id"] != spec["model"]["id"]:
+        found.append(f"{state.FORM}model")
+    return found
+
+
 def fresh(section: str, kind: str) -> dict:
     """A memory or task as it is first shown: the service's defaults, or an example to edit."""
     return {"kind": kind} | (examples.TASKS.get(kind, {}) if section == "task" else {})

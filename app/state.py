@@ -48,7 +48,24 @@ def wanted_task() -> str | None:
 
 
 def go(new: str, spec: dict) -> None:
-    """Make a valid spec the page's subject: its key in the address, its values in the form."""
+    """Make a valid spec the page's subject, its values in the form in place of what was typed."""
+    _point_at(new)
+    load(new, spec)
+
+
+def adopt(new: str, spec: dict, corrected: list[str]) -> None:
+    """Make what the form says the page's subject; only `corrected` widgets take the spec's value.
+
+    The others are left alone: a reader may be changing one of them at this moment, and a value
+    set from here would win over that change.
+    """
+    _point_at(new)
+    for widget in corrected:
+        st.session_state.pop(widget, None)
+    _remember(new, spec)
+
+
+def _point_at(new: str) -> None:
     st.session_state["key"] = new
     if st.query_params.get("key") != new:
         st.query_params["key"] = new
@@ -56,13 +73,16 @@ def go(new: str, spec: dict) -> None:
             st.query_params.pop(name, None)
             st.session_state.pop(name, None)
     st.query_params.pop("new", None)
-    load(new, spec)
 
 
 def load(name: str, spec: dict) -> None:
     """Fill the form from a spec, dropping what was typed."""
     for widget in [k for k in st.session_state if str(k).startswith(FORM)]:
         del st.session_state[widget]
+    _remember(name, spec)
+
+
+def _remember(name: str, spec: dict) -> None:
     st.session_state["loaded"] = name
     st.session_state["base"] = copy.deepcopy(spec)
     st.session_state["draft"] = copy.deepcopy(spec)

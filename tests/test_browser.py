@@ -170,7 +170,7 @@ def test_the_whole_story(address, browser):
     set_number(page, "Stride S", 2)
     page.get_by_text("configured 2").first.wait_for()
     set_number(page, "Prompts n", 2)
-    page.get_by_text(re.compile(r"^\d+ copies")).first.wait_for()
+    page.get_by_text(re.compile(r"^32 copies")).first.wait_for()
     set_number(page, "Residues R", 4)
     page.get_by_text(re.compile(r"^8 copies")).first.wait_for()
     page.get_by_text("not measured yet").first.wait_for()

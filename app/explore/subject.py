@@ -91,8 +91,8 @@ class Missing(Exception):
 def settle(schema: dict) -> Subject:
     """Read address and form, agree with the service, and return what the page is about.
 
-    Raises Missing for a malformed or unknown key.  Reruns the script once when the form's values
-    became another valid spec, so that every widget shows what the service made of it.
+    Raises Missing for a malformed or unknown key.  Called before the form is drawn, so that
+    every widget shows what the service made of the values.
     """
     key = state.key()
     if key is None:
@@ -111,8 +111,8 @@ def settle(schema: dict) -> Subject:
     changed = draft != fields.plain(base)
     answer = _preview(draft, base, changed)
     if changed and answer.plan:
-        state.go(answer.plan["key"], answer.plan["spec"])
-        st.rerun()
+        key, base = answer.plan["key"], answer.plan["spec"]
+        state.adopt(key, base, fields.corrected(schema, draft, base))
     plan = answer.plan
     if not plan and changed:  # the page goes on showing the last valid state
         plan = services.preview(fields.plain(base)).plan

@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Any
 
 from engine.copies import Copy, LogicalSample
+from engine.estimate import has_bf16
 
 FEW_SAMPLES = 6
 LOOKED_AT = 256  # copies whose target is checked; all of them would only repeat it
@@ -22,6 +23,7 @@ def cautions(
         *_pair(samples[0]),
         *_few(samples),
         *_weak(spec),
+        *_slow(spec),
         *_template(spec, samples[0]),
         *_locked(spec, samples),
         *(_unbalanced(samples, design) if spec.settings.protocol != "pair" else ()),
@@ -44,6 +46,16 @@ def _unasked(spec: Any, facts: Any, copies: list[Copy]) -> list[str]:
         "The query sees the target exact in every copy (in the local window, in an open window or "
         "among the sinks): nothing compressed is asked. Put text between target and question, or "
         "lower the local window."
+    ]
+
+
+def _slow(spec: Any) -> list[str]:
+    """Half precision on a processor that has no instructions for it."""
+    half = spec.model.dtype in ("bfloat16", "float16")
+    if not half or spec.model.device != "cpu" or has_bf16():
+        return []
+    return [
+        f"This processor has no {spec.model.dtype} arithmetic: float32 is several times faster."
     ]
 
 

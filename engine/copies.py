@@ -102,7 +102,7 @@ def lead_fillers(index: int, modulus: int) -> int:
 
     Without them a residue would stand at the same distance from the start of every sample, and the
     residue groups would differ in their mean position.  G = u + v with u, v uniform on R makes mean
-    and variance equal in all groups, exactly after R² samples (MEASURED §13).  The lattice visits
+    and variance equal in all groups, exactly after R² samples.  The lattice visits
     all residues of G in each run of R samples, so the means are equal after any multiple of R.
     Sample 0 has none.
     """

@@ -20,7 +20,7 @@ MAX_SECONDS = 14 * 86_400
 MEMORY_SHARE = 0.9  # of this machine's memory
 
 # Floating-point operations per second and core (cpu) or device, by bytes per weight, lowered by a
-# half for pooled memory.  MEASURED §6: bf16 5e11 and fp32 1.2e11 on one core that has bf16 units;
+# half for pooled memory.  Measured: bf16 5e11 and fp32 1.2e11 on one core that has bf16 units;
 # a core without them computed fp32 at 6e10 and bf16 at 9e9: there half precision is the slow one.
 RATES = {
     "cpu": {8: 1.5e10, 4: 3e10, 2: 4e9},
@@ -63,13 +63,13 @@ def _guess(spec: Any, facts: Any, length: int) -> float:
     attention = 2 * facts.n_layers * facts.q_heads * facts.head_dim * length
     kind = spec.model.device.split(":")[0]
     cores = min(os.cpu_count() or 1, 16) if kind == "cpu" else 1
-    if kind == "cpu" and _has_bf16():
+    if kind == "cpu" and has_bf16():
         kind = "cpu with bf16"
     return RATES[kind][facts.bytes_per_weight] * cores / (2 * facts.parameters + attention)
 
 
 @functools.cache
-def _has_bf16() -> bool:
+def has_bf16() -> bool:
     """Whether this processor multiplies in bf16 (AMX, AVX-512 BF16, or an ARM core that does)."""
     import torch
 

@@ -5,6 +5,7 @@ A change to a page or to the service does not change it; a change to a memory do
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 from importlib import metadata
@@ -42,12 +43,29 @@ def product_version() -> str:
         return "unknown"
 
 
+def _meaning(file: Path) -> str:
+    """A source without docstrings, comment lines and blank lines: what the code does, and the same
+    text under every version of Python.  Other files as they are.
+    """
+    text = file.read_text(encoding="utf-8")
+    if file.suffix != ".py":
+        return text
+    told: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                told |= set(range(first.lineno, first.end_lineno + 1))
+    lines = (line for n, line in enumerate(text.splitlines(), 1) if n not in told)
+    return "\n".join(line for line in lines if line.strip() and not line.lstrip().startswith("#"))
+
+
 def _hash(parts: tuple[str, ...], more: list[str]) -> str:
     digest = hashlib.blake2b(digest_size=6)
     for part in parts:
         path = ENGINE / part
         files = [p for p in path.rglob("*") if p.suffix in (".py", ".txt")]
         for file in sorted(files) if path.is_dir() else [path]:
-            digest.update(f"{part}/{file.name}".encode() + b"\0" + file.read_bytes())
+            digest.update(f"{part}/{file.name}\0{_meaning(file)}".encode())
     digest.update("\n".join(more).encode())
     return digest.hexdigest()

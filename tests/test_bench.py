@@ -1,4 +1,4 @@
-"""The benchmarks run and say what they measured; their times are judged in `make bench`, not here."""
+"""The benchmarks run and say what they measured; times are judged in `make bench`, not here."""
 
 import json
 

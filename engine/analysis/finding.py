@@ -1,4 +1,4 @@
-"""The headline and the line of doubt, by fixed rules from the statistics (SCIENCE §3, PAGES).
+"""The headline and the line of doubt, by fixed rules from the statistics (SCIENCE §3).
 
 Two claims are never mixed: a *period* says that the memory acts with it; a *weak phase* says that
 one phase is worse across prompts.  A sentence never says more than the intervals, both tests and

@@ -1,6 +1,6 @@
 """The self-check at attach: is every layer's attention ours to read, and is the un-rotation right?
 
-A model that fails is refused with the check that failed (DESIGN "How a memory meets a model").
+A model that fails is refused with the check that failed (SCIENCE §1, rules 6 and 7).
 """
 
 from __future__ import annotations

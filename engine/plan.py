@@ -1,4 +1,4 @@
-"""From a spec to its copies, and to what the page shows before anything runs.
+"""What will run, before anything runs: token strip, design table, estimate, warnings.
 
 Knows tasks, copies and a memory's grid.  Loads no weights and asks no model.
 """
@@ -9,72 +9,16 @@ from collections import defaultdict
 from typing import Any
 
 import numpy as np
+import torch
 
+from engine.build import built
+from engine.build import scored as scored_tokens
 from engine.cautions import cautions
-from engine.copies import SLOTS, Copy, LogicalSample, phase_copies
-from engine.estimate import check_caps, check_characters, estimate, refuse
-from engine.registry import FieldError, SpecError
+from engine.copies import SLOTS, Copy, LogicalSample
+from engine.estimate import estimate
 from engine.tasks.text import piece
 
 PREVIEWED = 4096  # copies that are made for a plan
-
-
-def build(spec: Any, tokenizer: Any, facts: Any) -> list[Copy]:
-    """All copies of all samples, ordered by (sample, shift).
-
-    Raises SpecError when a prompt is longer than the model's positions, when the memory does not
-    fit the model, or when time, memory or the number of copies passes a cap: before the rest of
-    the samples are made.
-    """
-    return _build(spec, tokenizer, facts)[1]
-
-
-def _build(
-    spec: Any, tokenizer: Any, facts: Any, speed: float | None = None, most: int | None = None
-) -> tuple[list[LogicalSample], list[Copy]]:
-    """Samples and their copies, `most` samples at most."""
-    task, asked = spec.task, spec.settings
-    problems = spec.memory.check_model(facts.n_layers, facts.full_layers)
-    if problems:
-        raise SpecError(*(FieldError(f"memory.{e.field}", e.message) for e in problems))
-    if hasattr(task, "characters"):
-        check_characters(task.characters(), spec, facts, "task.text")
-    sample = task.samples(tokenizer, 1, asked.seed)[0]
-    after = getattr(spec.memory, "when", "streamed") == "after_context"
-    if after and sample.context_end >= len(sample.tokens):
-        raise refuse(
-            "task.text",
-            "after_context compresses what stands before the question: mark it with {{question}}",
-        )
-    first = phase_copies(sample, asked.protocol, asked.modulus)
-    _check_positions(spec, facts, first)
-    count = len(first) * asked.samples
-    cost = estimate(spec, facts, count, max(map(_scored, first)), speed)
-    check_caps(spec, cost, count)
-    wanted = asked.samples if most is None else min(asked.samples, most)
-    samples = task.samples(tokenizer, wanted, asked.seed)
-    copies = []
-    for sample in samples:
-        made = phase_copies(sample, asked.protocol, asked.modulus)
-        _check_positions(spec, facts, made)
-        copies += made
-    return samples, copies
-
-
-def _scored(copy: Copy) -> int:
-    """Tokens that one forward reads: the prompt and its answer."""
-    return len(copy.tokens) + len(copy.answer)
-
-
-def _check_positions(spec: Any, facts: Any, copies: list[Copy]) -> None:
-    longest = max(map(_scored, copies))
-    if longest > facts.positions:
-        sample = f"prompt {copies[0].sample + 1}" if spec.settings.samples > 1 else "the prompt"
-        raise refuse(
-            f"task.{getattr(spec.task, 'size_field', 'text')}",
-            f"{sample} has {longest:,} tokens with its padding and answer; {spec.model.id} takes "
-            f"{facts.positions:,} positions: {longest - facts.positions:,} too many",
-        )
 
 
 def plan(spec: Any, tokenizer: Any, facts: Any, speed: float | None = None) -> dict:
@@ -84,10 +28,10 @@ def plan(spec: Any, tokenizer: Any, facts: Any, speed: float | None = None) -> d
     run the first PREVIEWED copies stand for all: their lengths, their design table.
     """
     most = max(PREVIEWED // spec.settings.modulus, 1)
-    samples, copies = _build(spec, tokenizer, facts, speed, most)
+    samples, copies = built(spec, tokenizer, facts, speed, most)
     count = len(copies) * spec.settings.samples // len(samples)
     lengths = [len(copy.tokens) for copy in copies]
-    scored = float(np.mean([*map(_scored, copies)]))
+    scored = float(np.mean([*map(scored_tokens, copies)]))
     sample, table = samples[0], design(copies)
     cost = estimate(spec, facts, count, round(scored), speed)
     result = {
@@ -103,7 +47,7 @@ def plan(spec: Any, tokenizer: Any, facts: Any, speed: float | None = None) -> d
             for text, token in zip(sample.rival_texts, sample.rivals, strict=True)
         ],
         "filler": {"text": piece(tokenizer, sample.filler), "id": sample.filler},
-        "strip": _strip(spec, tokenizer, sample, copies[0]),
+        "strip": _strip(spec, tokenizer, facts, sample, copies[0]),
         "design": table,
         "model": {"n_layers": facts.n_layers, "q_heads": facts.q_heads},
         "estimate": cost.to_dict(),
@@ -118,7 +62,7 @@ def _named(tokenizer: Any, tokens: tuple[int, ...]) -> list[dict]:
     return [{"id": token, "text": piece(tokenizer, token)} for token in tokens]
 
 
-def _strip(spec: Any, tokenizer: Any, sample: LogicalSample, copy: Copy) -> dict:
+def _strip(spec: Any, tokenizer: Any, facts: Any, sample: LogicalSample, copy: Copy) -> dict:
     """Tokens of one copy with the grid over them; slots `at` count the prompt without fillers."""
     stride, origin = spec.stride, _origin(spec, copy)
     names = SLOTS.get(spec.settings.protocol, ())
@@ -144,7 +88,38 @@ def _strip(spec: Any, tokenizer: Any, sample: LogicalSample, copy: Copy) -> dict
         "stride": stride,
         "origin": origin,
         "context_end": copy.context_end,
+        "shares": shares(spec, facts) if stride else None,
+        "layers": [compressed(spec, facts), facts.n_layers],
     }
+
+
+def shares(spec: Any, facts: Any) -> dict[str, list[float]]:
+    """How much of a token's key and value its entries hold, by its phase, as shares of the largest.
+
+    Read off the memory's own plan, of the first layer that it compresses, away from both ends.
+    """
+    stride, window = spec.stride, getattr(spec.memory, "window", 1)
+    length = 4 * (window + stride) + getattr(spec.memory, "sinks", 0)
+    plans = (
+        spec.memory.plan(i, length, torch.zeros(1, dtype=torch.int64)) for i in facts.full_layers
+    )
+    made = next(plan for plan in plans if plan is not None)
+    first = length - window - 2 * stride
+    first -= (first - getattr(spec.memory, "origin", 0)) % stride  # a token of phase 0
+    cycle = range(first, first + stride)
+    found = {}
+    for name, weight in (("keys", made.k_weight), ("values", made.v_weight)):
+        held = torch.zeros(length, dtype=weight.dtype)
+        held.index_add_(0, made.index[0].flatten(), weight[0].flatten())
+        at = held[list(cycle)]
+        found[name] = (at / at.max().clamp(min=1e-12)).tolist()
+    return found
+
+
+def compressed(spec: Any, facts: Any) -> int:
+    """How many of the model's layers the memory compresses."""
+    origin = torch.zeros(1, dtype=torch.int64)
+    return sum(spec.memory.plan(i, 1, origin) is not None for i in facts.full_layers)
 
 
 def _origin(spec: Any, copy: Copy) -> int:

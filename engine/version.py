@@ -13,7 +13,7 @@ from pathlib import Path
 
 ENGINE = Path(__file__).resolve().parent
 NUMERIC = (
-    *("memory", "models", "tasks", "run", "copies.py", "plan.py", "specs.py", "rows.py"),
+    *("memory", "models", "tasks", "run", "copies.py", "build.py", "specs.py", "rows.py"),
     "../data/fillers",
 )
 LIBRARIES = ("torch", "transformers", "tokenizers")

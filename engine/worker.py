@@ -171,8 +171,8 @@ class Office:
 
     def built(self, spec: Any) -> list:
         """All copies of a spec, ordered by (sample, shift)."""
+        from engine.build import build
         from engine.models.loader import facts, load_tokenizer
-        from engine.plan import build
 
         if spec.key not in self.copies:
             while len(self.copies) >= KEPT_COPIES:

@@ -1,0 +1,70 @@
+"""From a spec to its copies: every sample at every residue, or the reason why not.
+
+Knows tasks, copies and a memory's fit to a model.  Loads no weights and draws nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.copies import Copy, LogicalSample, phase_copies
+from engine.estimate import check_caps, check_characters, estimate, refuse
+from engine.registry import FieldError, SpecError
+
+
+def build(spec: Any, tokenizer: Any, facts: Any) -> list[Copy]:
+    """All copies of all samples, ordered by (sample, shift).
+
+    Raises SpecError when a prompt is longer than the model's positions, when the memory does not
+    fit the model, or when time, memory or the number of copies passes a cap: before the rest of
+    the samples are made.
+    """
+    return built(spec, tokenizer, facts)[1]
+
+
+def built(
+    spec: Any, tokenizer: Any, facts: Any, speed: float | None = None, most: int | None = None
+) -> tuple[list[LogicalSample], list[Copy]]:
+    """Samples and their copies, `most` samples at most."""
+    task, asked = spec.task, spec.settings
+    problems = spec.memory.check_model(facts.n_layers, facts.full_layers)
+    if problems:
+        raise SpecError(*(FieldError(f"memory.{e.field}", e.message) for e in problems))
+    if hasattr(task, "characters"):
+        check_characters(task.characters(), spec, facts, "task.text")
+    sample = task.samples(tokenizer, 1, asked.seed)[0]
+    after = getattr(spec.memory, "when", "streamed") == "after_context"
+    if after and sample.context_end >= len(sample.tokens):
+        raise refuse(
+            "task.text",
+            "after_context compresses what stands before the question: mark it with {{question}}",
+        )
+    first = phase_copies(sample, asked.protocol, asked.modulus)
+    _check_positions(spec, facts, first)
+    count = len(first) * asked.samples
+    cost = estimate(spec, facts, count, max(map(scored, first)), speed)
+    check_caps(spec, cost, count)
+    wanted = asked.samples if most is None else min(asked.samples, most)
+    samples = task.samples(tokenizer, wanted, asked.seed)
+    copies = []
+    for sample in samples:
+        made = phase_copies(sample, asked.protocol, asked.modulus)
+        _check_positions(spec, facts, made)
+        copies += made
+    return samples, copies
+
+
+def scored(copy: Copy) -> int:
+    """Tokens that one forward reads: the prompt and its answer."""
+    return len(copy.tokens) + len(copy.answer)
+
+
+def _check_positions(spec: Any, facts: Any, copies: list[Copy]) -> None:
+    longest = max(map(scored, copies))
+    if longest > facts.positions:
+        sample = f"prompt {copies[0].sample + 1}" if spec.settings.samples > 1 else "the prompt"
+        raise refuse(
+            f"task.{getattr(spec.task, 'size_field', 'text')}",
+            f"{sample} has {longest:,} tokens with its padding and answer; {spec.model.id} takes "
+            f"{facts.positions:,} positions: {longest - facts.positions:,} too many",
+        )

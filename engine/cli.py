@@ -6,6 +6,7 @@ commands are in `engine.commands`.  Imports nothing heavy: `--help` is quick.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -60,11 +61,16 @@ def tell(error: Exception) -> int:
     if isinstance(error, StoreError | Unavailable | ServiceFailed):
         say(str(error))
         return FAILED
+    if isinstance(error, OSError) and error.strerror:  # a full disk, a folder that is not ours
+        where = f"{error.filename}: " if error.filename else ""
+        say(f"{where}{error.strerror}")
+        return FAILED
     import logging
 
     from engine.serving import open_log
 
-    open_log()
-    logging.getLogger("phasescope").error("the command line failed", exc_info=error)
+    with contextlib.suppress(OSError):
+        open_log()
+        logging.getLogger("phasescope").error("the command line failed", exc_info=error)
     say(f"something went wrong ({type(error).__name__}: {error}); service.log has more")
     return FAILED

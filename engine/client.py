@@ -272,7 +272,7 @@ def expand(source: str) -> dict:
     """A spec dict from "preset:NAME" or from a TOML file; SpecError if there is none."""
     if source.startswith("preset:"):
         return dict(find(source.removeprefix("preset:")).spec)
-    values = read_toml(Path(source).expanduser())
+    values = read_toml(Path(source))
     return {
         name: value for name, value in values.items() if name not in ("caption", "note", "order")
     }

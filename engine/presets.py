@@ -13,6 +13,7 @@ from engine import paths
 from engine.registry import FieldError, SpecError, suggest
 
 ABOUT = ("title", "caption", "note")
+MAX_TOML = 32 << 20  # bytes
 
 
 class Preset(NamedTuple):
@@ -49,9 +50,24 @@ def find(name: str) -> Preset:
 def read_toml(path: Path) -> dict:
     """A spec file as a dict; SpecError with the line where it is no TOML."""
     try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        reason = error.strerror or "cannot be read"
-        raise SpecError(FieldError("spec", f"{path} cannot be read: {reason}")) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(FieldError("spec", f"{path} is no valid TOML: {error}")) from None
+        path = path.expanduser()
+        with path.open("rb") as file:  # no more than a spec can hold: it may be /dev/zero
+            content = file.read(MAX_TOML + 1)
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise _refused(f"{path} cannot be read: {reason}") from None
+    if len(content) > MAX_TOML:
+        raise _refused(f"{path} is larger than {MAX_TOML >> 20} MB")
+    try:
+        return tomllib.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise _refused(f"{path} is no UTF-8 at byte {error.start}; save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise _refused(f"{path} is no valid TOML: {error}") from None
+    except (RecursionError, ValueError):
+        told = "is nested too deeply, or holds a number of thousands of digits"
+        raise _refused(f"{path} {told}") from None
+
+
+def _refused(message: str) -> SpecError:
+    return SpecError(FieldError("spec", message))

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+MOST = 20  # errors that are told at once
 SHOWN = 80  # characters of a refused value or name that an error repeats
 
 
@@ -26,8 +27,8 @@ class SpecError(ValueError):
     """Bad input.  Carries one sentence per field; nothing was run and nothing was changed."""
 
     def __init__(self, *errors: FieldError):
-        self.errors = tuple(errors)
-        super().__init__("; ".join(f"{e.field}: {e.message}" for e in errors))
+        self.errors = tuple(errors)[:MOST]
+        super().__init__("; ".join(f"{e.field}: {e.message}" for e in self.errors))
 
 
 def option(
@@ -105,7 +106,9 @@ class Registry(dict):
 def suggest(name: Any, known: Sequence[str]) -> str:
     """ "; did you mean …" or "; known: …", for the end of an error."""
     close = difflib.get_close_matches(str(name)[:SHOWN], list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(sorted(known))}"
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; known: {', '.join(sorted(known)) or 'none'}"
 
 
 def shown(value: Any) -> str:

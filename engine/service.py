@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 import pyarrow as pa
-from fastapi import Body, FastAPI, HTTPException, Request, Response
+from fastapi import Body, FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
@@ -33,6 +33,21 @@ from engine.version import code_version, product_version
 log = logging.getLogger("phasescope")
 ARROW = "application/vnd.apache.arrow.stream"
 Spec = Annotated[dict, Body()]
+LARGEST = 2**31 - 1  # of the numbers in an address
+Whole = Annotated[int | None, Query(ge=-LARGEST, le=LARGEST)]
+OBJECT = "must be a JSON object, sent as application/json"
+UNREADABLE = f"{OBJECT}; this one is no UTF-8, is nested too deeply or holds an endless number"
+# What the framework found → what the user reads.
+MALFORMED = {
+    "json_invalid": f"{OBJECT}; this body is no JSON",
+    "dict_type": OBJECT,
+    "missing": "is missing",
+    "bool_parsing": "must be true or false",
+    **dict.fromkeys(
+        ("int_parsing", "int_parsing_size", "greater_than_equal", "less_than_equal"),
+        f"must be a whole number of at most {LARGEST}",
+    ),
+}
 
 
 def make_app(engine: Engine, token: str) -> FastAPI:
@@ -62,11 +77,14 @@ def _errors(app: FastAPI) -> None:
         problems = []
         for problem in error.errors()[:20]:
             where = [str(part) for part in problem["loc"][1:] if not isinstance(part, int)]
-            problems.append(FieldError(".".join(where) or "spec", problem["msg"]))
+            told = MALFORMED.get(problem["type"], problem["msg"])
+            problems.append(FieldError(".".join(where) or "spec", told))
         return _refusal(422, *problems)
 
     @app.exception_handler(StarletteHTTPException)
     async def http(request: Request, error: StarletteHTTPException) -> JSONResponse:
+        if error.status_code == 400:  # the framework met a body that its JSON reader gave up on
+            return _refusal(422, FieldError("spec", UNREADABLE))
         return _refusal(error.status_code, FieldError("", str(error.detail)))
 
     @app.exception_handler(Exception)
@@ -112,6 +130,7 @@ def _commands(app: FastAPI, engine: Engine) -> None:
     @app.post("/runs")
     def submit(values: Spec) -> JSONResponse:
         title = values.pop("title", "")
+        check_text({"title": title})
         if not isinstance(title, str) or len(title) > 300:
             raise SpecError(FieldError("title", "must be text of at most 300 characters"))
         spec = check_spec(check_text(values))
@@ -150,7 +169,7 @@ def _commands(app: FastAPI, engine: Engine) -> None:
 
     @app.get("/jobs/{id}")
     def job(id: int) -> JSONResponse:
-        found = store.job(id)
+        found = store.job(id) if abs(id) <= LARGEST else None
         if found is None:
             raise HTTPException(404, f"no job {id} here")
         return JSONResponse(job_dict(found) | {"progress": queue.progress(store.run(found.run))})
@@ -180,12 +199,12 @@ def _tables(app: FastAPI, engine: Engine) -> None:
 
     @app.get("/runs/{key}/tokens")
     def tokens(
-        key: str, sample: int | None = None, shift: int | None = None, control: bool = False
+        key: str, sample: Whole = None, shift: Whole = None, control: bool = False
     ) -> Response:
         return arrow(store.tokens(rows_of(key, control), sample, shift))
 
     @app.get("/runs/{key}/token_means")
-    def token_means(key: str, sample: int = 0, control: bool = False) -> Response:
+    def token_means(key: str, sample: Whole = 0, control: bool = False) -> Response:
         spec = engine.results.spec(key)
         stride = spec and (spec.stride or spec.settings.modulus)
         return arrow(store.token_means(rows_of(key, control), sample, stride or 1))

@@ -182,8 +182,13 @@ def export(
         raise SpecError(FieldError("to", f"{to} must end in .zip, .parquet or .csv"))
     if table not in ("answers", "tokens"):
         raise SpecError(FieldError("table", f"must be answers or tokens, not {table!r}"))
-    if not to.expanduser().parent.is_dir():
-        raise SpecError(FieldError("to", f"there is no folder {to.parent}"))
+    try:
+        to = to.expanduser()
+        writable = to.parent.is_dir() and not to.is_dir()
+    except (OSError, RuntimeError):  # no such user, a name too long
+        writable = False
+    if not writable:
+        raise SpecError(FieldError("to", f"{to} is no file in a folder that exists"))
     key = key_of(key)
     with ask() as client:
         if form == "zip":
@@ -191,7 +196,10 @@ def export(
         else:
             rows = getattr(client, table)(key, control=control)
             content = service.table(rows, form)
-    to.expanduser().write_bytes(content)
+    try:
+        to.write_bytes(content)
+    except OSError as error:
+        raise SpecError(FieldError("to", f"{to} cannot be written: {error.strerror}")) from None
     if as_json:
         print_json({"key": key, "file": str(to), "bytes": len(content)})
     else:
@@ -207,8 +215,9 @@ def bring_in(
 
     try:
         content = file.expanduser().read_bytes()
-    except OSError as error:
-        raise SpecError(FieldError("bundle", f"{file} cannot be read: {error.strerror}")) from None
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SpecError(FieldError("bundle", f"{file} cannot be read: {reason}")) from None
     with ask() as client:
         done = client.bring_in(content)
     if as_json:

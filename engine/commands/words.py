@@ -16,7 +16,7 @@ def value(text: str) -> Any:
     """A TOML value where the text is one (8, 0.5, true, [1, 2], "x"), else the text itself."""
     try:
         return tomllib.loads(f"v = {text.strip()}")["v"]
-    except (tomllib.TOMLDecodeError, ValueError):
+    except (tomllib.TOMLDecodeError, ValueError, RecursionError):
         return text.strip()
 
 
@@ -100,10 +100,12 @@ def put(spec: dict, assignment: str, typed: dict[str, str]) -> None:
 
 def prompts(path: Path) -> list[dict]:
     """The prompts of a JSONL file; SpecError names the line that is none."""
-    from engine.tasks.custom import read_jsonl
+    from engine.tasks.custom import MAX_JSONL, read_jsonl
 
     try:
-        return list(read_jsonl(path.expanduser().read_bytes()))
-    except OSError as error:
-        reason = error.strerror or "no such file"
+        with path.expanduser().open("rb") as file:  # no more than is taken: it may be /dev/zero
+            content = file.read(MAX_JSONL + 1)
+        return list(read_jsonl(content))
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
         raise SpecError(FieldError("prompts", f"{path} cannot be read: {reason}")) from None

@@ -67,14 +67,15 @@ def runs() -> list[dict]:
 
 @st.cache_data(ttl=3600, max_entries=200, show_spinner=False)
 def _preview(text: str) -> Preview:
-    try:
-        return Preview(_ask("preview", json.loads(text)), ())
-    except Refused as refused:
-        return Preview(None, tuple(_pair(e) for e in refused.errors))
+    return Preview(_ask("preview", json.loads(text)), ())
 
 
 def preview(spec: dict) -> Preview:
-    return _preview(json.dumps(spec, sort_keys=True))
+    """What would run.  A refusal is never kept: a model may be pulled, a network come back."""
+    try:
+        return _preview(json.dumps(spec, sort_keys=True))
+    except Refused as refused:
+        return Preview(None, tuple(_pair(e) for e in refused.errors))
 
 
 @st.cache_data(ttl=3600, max_entries=500, show_spinner=False)
@@ -133,7 +134,7 @@ def cancel(key: str) -> None:
 
 def forget() -> None:
     """Drop what a new or ended run makes stale."""
-    for cached in (_settled, runs, schema, answers_cached, tokens_cached):
+    for cached in (_preview, _settled, runs, schema, answers_cached, tokens_cached):
         cached.clear()
 
 

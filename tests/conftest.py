@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 
 from engine.models import catalog
+
+# Test machines are shared: how long an example takes says nothing about the code.
+settings.register_profile("phasescope", deadline=None)
+settings.load_profile("phasescope")
 
 WORDS = """okay so very and the well then now notes question answer access code door is it = - x
 Read Notes Question Answer The corridor staff window == ==== ======== aaa aaaaaa\n\n"""

@@ -13,8 +13,10 @@ import re
 import numpy as np
 import pandas as pd
 
+from engine import plan
 from engine.analysis.report import report
 from engine.client import NotFound, Refused, Unavailable
+from engine.models.loader import Facts
 from engine.registry import MEMORIES, TASKS, SpecError
 from engine.specs import SweepSpec, settings_schema
 
@@ -24,6 +26,7 @@ TEXT = (
     "8\nSTAGES = 32\n"
     "def plan(seq_len):\n    return seq_len // BLOCK_N\nassert STAGES == 32\nassert BLOCK_N == "
 )
+FACTS = Facts(30, tuple(range(30)), 9, 3, 64, 576, 134_515_008, 49_152, 8_192, 4, "llama")
 PRESETS = {
     "smollm2-onehot": ("The positive control", {"gate": "onehot", "offset": 2}),
     "smollm2-mean": ("Uniform pooling", {"gate": "mean"}),
@@ -153,6 +156,8 @@ class FakeClient:
                 "stride": stride,
                 "origin": 0,
                 "context_end": 70,
+                "shares": plan.shares(spec, FACTS) if stride else None,
+                "layers": [plan.compressed(spec, FACTS), 30],
             },
             "design": design,
             "estimate": {"seconds": 41.0, "bytes": 1.04e9, "speed_source": "measured here"},

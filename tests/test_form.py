@@ -115,26 +115,26 @@ def test_the_phase_shows_as_a_line_from_faint_to_full():
 
 
 def test_a_dropped_target_is_dashed_and_a_kept_one_filled():
-    memory = {"kind": "pooled", "window": 4, "stride": 4, "gate": "onehot", "offset": 2, "sinks": 0}
+    kept = [0, 0, 1, 0]
+    memory, strip = {"gate": "onehot"}, {"shares": {"keys": kept, "values": kept}}
     for phase, mark in ((2, "ps-kept"), (0, "ps-lost")):
         members = why.around_target(prompt(80, target=30), 4, phase)
-        html = tokens.windows_at(members, 4, why.offsets(memory))
+        html = tokens.windows_at(members, 4, kept)
         cell = next(part for part in html.split("<bdi") if "ps-target" in part)
         assert mark in cell
-        story = why.story(memory, members, phase, 4)
-        assert ("survives" in story) == (phase == 2)
-        assert ("dropped" in story) == (phase == 0)
+        story = why.story(memory, strip, members, phase)
+        assert ("keeps" in story) == (phase == 2)
+        assert ("drops" in story) == (phase == 0)
 
 
-def test_overlapping_windows_keep_what_any_of_them_keeps():
-    memory = {"window": 4, "stride": 2, "gate": "onehot", "offset": 3}
-    assert why.offsets(memory) == [0.0, 1.0]
-    assert why.offsets({"window": 4, "stride": 4, "gate": "hand", "weights": [0, 1, 2, 1]}) == [
-        0,
-        0.5,
-        1,
-        0.5,
-    ]
+def test_keys_and_values_that_part_are_told_apart():
+    """A value that survives its key is not "dropped with its window"."""
+    strip = {"shares": {"keys": [1, 0, 0, 0], "values": [0, 1, 0, 0]}, "layers": [27, 30]}
+    members = why.around_target(prompt(80, target=30), 4, 1)
+    story = why.story({"gate": "onehot"}, strip, members, 1)
+    assert story == "The entries keep the keys of no target token and the values of the target."
+    assert why.where(strip).startswith("In 27 of 30 layers")
+    assert why.where({"layers": [30, 30]}) == ""
 
 
 # ---- form values

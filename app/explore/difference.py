@@ -35,13 +35,14 @@ def difference(subject: Subject) -> None:
         return
     look = look_of(state.theme())
     widest = float(frame["difference"].abs().max()) or 1.0
+    origin = int(((subject.plan or {}).get("strip") or {}).get("origin") or 0)
     rows = [
         {
             "position": int(r.position),
             "text": r.text,
             "role": r.role,
             "phase": int(r.phase),
-            "window": int(r.position) // stride,
+            "window": (int(r.position) - origin) // stride,
             "target": r.role == "target",
         }
         for r in frame.itertuples()

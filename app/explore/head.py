@@ -60,7 +60,8 @@ def _context(subject: Subject) -> str:
     phrase = (
         plan.get("phrase") or (subject.run or {}).get("phrase") or subject.spec["memory"]["kind"]
     )
-    parts = [subject.title, names.get(model, model), phrase, "training-free"]
+    parts = [subject.title, names.get(model, model), phrase]
+    parts += ["training-free"] if subject.stride else []
     line = " · ".join(escape(str(p)) for p in parts)
     flags = []
     if (subject.run or {}).get("stale"):

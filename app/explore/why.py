@@ -1,6 +1,6 @@
 """Why this phase: the windows around the target at the best and at the worst phase.
 
-Knows how a pooled entry weighs the tokens of its window, from the spec alone.
+What a phase keeps comes with the plan, from the memory itself.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from app.style import text
 from app.words import number, visible
 
 AROUND = 6
+KEPT = 0.02  # share of the largest weight from which a token counts as kept
 
 
 def why(subject: Subject) -> None:
@@ -27,17 +28,18 @@ def why(subject: Subject) -> None:
             "note",
             "The full cache keeps every token exact: there is no window and no phase to explain.",
         )
+        written(subject)
         return
     for title, phase, numbers in _phases(subject, stride):
         members = around_target(plan["strip"], stride, phase)
-        shares = offsets(subject.spec["memory"])
+        shares = [max(pair) for pair in zip(*plan["strip"]["shares"].values(), strict=True)]
         exact = exact_positions(subject.spec["memory"], plan["strip"])
+        told = f"{story(subject.spec['memory'], plan['strip'], members, phase)} {numbers}"
         st.html(
-            f'<p class="ps-phase-line"><b>{escape(title)}</b>'
-            f"{escape(story(subject.spec['memory'], members, phase, stride))} {escape(numbers)}</p>"
+            f'<p class="ps-phase-line"><b>{escape(title)}</b>{escape(told)}</p>'
             + tokens.windows_at(members, stride, shares, exact=exact)
         )
-    text("note", reminder(subject.spec["memory"]))
+    text("note", f"{reminder(subject.spec['memory'])} {where(plan['strip'])}")
     written(subject)
 
 
@@ -104,56 +106,45 @@ def around_target(strip: dict, stride: int, phase: int) -> list[dict]:
     return [t for t in out if t["window"] in keep]
 
 
-def offsets(memory: dict) -> list[float]:
-    """Weight of each offset of a window in its entry's key, as a share of the largest.
-
-    With overlapping windows a token lies in several; the strip shows the window it starts in, and a
-    token kept by any of them counts as kept.
-    """
-    window, stride = int(memory.get("window") or 1), int(memory.get("stride") or 1)
-    gate = memory.get("gate") or "mean"
-    raw = [1.0] * window
-    if gate == "onehot":
-        raw = [float(i == int(memory.get("offset") or 0)) for i in range(window)]
-    elif gate == "hand":
-        raw = [float(w) for w in memory.get("weights") or ()] or raw
-    top = max(raw) or 1.0
-    return [
-        max(raw[i] for i in range(p, len(raw), stride)) / top if p < len(raw) else 0.0
-        for p in range(stride)
-    ]
-
-
 def exact_positions(memory: dict, strip: dict) -> frozenset[int]:
     """Positions that are never pooled: the sinks.  (Local ones are exact to late queries only.)"""
     return frozenset(range(int(memory.get("sinks") or 0)))
 
 
-def story(memory: dict, members: list[dict], phase: int, stride: int) -> str:
-    """One sentence: what the gate does to the target at this phase."""
-    gate, shares = memory.get("gate") or "mean", offsets(memory)
-    targets = [t for t in members if t.get("target")]
-    kept = sum(shares[t["phase"] % len(shares)] > 0.02 for t in targets)
-    what = "the target" if len(targets) == 1 else f"{kept} of {len(targets)} target tokens"
-    if gate == "onehot":
-        offset = int(memory.get("offset") or 0)
-        if len(targets) > 1:
-            return f"The gate keeps offset {offset} of each window: {what} survive."
-        if kept:
-            return f"The gate keeps offset {offset} of each window: {what} survives."
+def story(memory: dict, strip: dict, members: list[dict], phase: int) -> str:
+    """One sentence: what is left of the target's keys and values at this phase."""
+    shares, targets = strip["shares"], [t for t in members if t.get("target")]
+    keys, values = shares["keys"], shares["values"]
+    if len(set(keys)) == 1 and len(set(values)) == 1:
+        at = "first" if phase == 0 else "last" if phase == len(keys) - 1 else f"number {phase + 1}"
         return (
-            f"The gate keeps offset {offset}; the target is at offset {phase} and is "
-            f"dropped with its window."
+            f"Each entry is the mean of {memory.get('window')} tokens; the target is {at} of "
+            "its stride."
         )
-    if gate == "hand":
-        return (
-            f"At offset {phase} the target has {number(shares[phase % len(shares)], 2)} "
-            f"of the largest weight."
-        )
-    at = "first" if phase == 0 else "last" if phase == stride - 1 else f"number {phase + 1}"
+    if memory.get("gate") == "hand" and keys == values and len(targets) == 1:
+        return f"At phase {phase} the target has {number(keys[phase], 2)} of the largest weight."
+    kept = [sum(share[t["phase"]] > KEPT for t in targets) for share in (keys, values)]
+    if keys != values:
+        key, value = (_of(n, len(targets)) for n in kept)
+        return f"The entries keep the keys of {key} and the values of {value}."
+    if len(targets) == 1:
+        return f"The gate {'keeps the target' if kept[0] else 'drops the target with its window'}."
+    return f"The gate keeps {_of(kept[0], len(targets))}."
+
+
+def _of(kept: int, count: int) -> str:
+    if count == 1:
+        return "the target" if kept else "no target token"
+    return f"{kept} of {count} target tokens"
+
+
+def where(strip: dict) -> str:
+    """In how many layers that is so."""
+    some, layers = strip.get("layers") or (0, 0)
     return (
-        f"Each entry is the mean of {memory.get('window')} tokens; the target is {at} of "
-        f"its stride."
+        f"In {some} of {layers} layers; the others read every token exactly."
+        if some < layers
+        else ""
     )
 
 
@@ -172,11 +163,12 @@ def reminder(memory: dict) -> str:
 def written(subject: Subject) -> None:
     """What the model writes at its worst and at its best phase, for the first prompt."""
     told = (subject.run or {}).get("written") or {}
+    place = "document" if subject.protocol == "pair" else "phase" if subject.stride else "residue"
     for name, label in (("best", "best"), ("worst", "worst")):
         part = told.get(name)
         if part and part.get("text") is not None:
             st.html(
-                f'<p class="ps-phase-line"><b>Written at the {label} phase, '
+                f'<p class="ps-phase-line"><b>Written at the {label} {place}, '
                 f"{escape(str(part.get('phase')))}</b></p>"
                 f'<pre class="ps-written" dir="auto">{escape(str(part["text"]))}</pre>'
             )

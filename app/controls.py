@@ -50,9 +50,7 @@ MOST_SEGMENTS = 3
 # ---- drawing
 
 
-def form(
-    schema: dict, draft: dict, errors: Iterable[tuple[str, str]], titles: dict[str, str]
-) -> None:
+def form(schema: dict, draft: dict, errors: Iterable[tuple[str, str]]) -> None:
     """Model, memory, task, padding and counts, each error at its field."""
     told = Errors(errors)
     with st.container(key="form"):
@@ -60,7 +58,7 @@ def form(
         st.divider()
         _memory(schema, draft, told)
         st.divider()
-        _task(schema, draft, told, titles)
+        _task(schema, draft, told)
         for error in told.rest():
             text("error", error)
 
@@ -110,11 +108,11 @@ def _memory(schema: dict, draft: dict, told: Errors) -> None:
     _tell(told.at("memory"))
 
 
-def _task(schema: dict, draft: dict, told: Errors, titles: dict[str, str]) -> None:
+def _task(schema: dict, draft: dict, told: Errors) -> None:
     fields = sections(schema, draft)
     if not written(fields["task"]):
         _more("task", fields["task"], draft, told)
-    _kind("task", "Prompt", schema["tasks"], draft, titles)
+    _kind("task", "Prompt", schema["tasks"], draft)
     _tell(told.at("task.kind"))
     about = told.at("task")
     _tell([] if written(fields["task"]) else about)  # the editor tells its own
@@ -127,9 +125,7 @@ def _task(schema: dict, draft: dict, told: Errors, titles: dict[str, str]) -> No
     _rows("settings", settings, draft, told)
 
 
-def _kind(
-    section: str, label: str, known: dict, draft: dict, titles: dict[str, str] | None = None
-) -> None:
+def _kind(section: str, label: str, known: dict, draft: dict) -> None:
     place = f"{state.FORM}{section}"
     current = draft[section]["kind"]
     options = list(known) + ([] if current in known else [current])
@@ -138,7 +134,7 @@ def _kind(
         label,
         options,
         key=place,
-        format_func=lambda kind: (titles or {}).get(kind) or kind_label(section, kind),
+        format_func=lambda kind: kind_label(section, kind),
         help=prose(sentence(known.get(current, {}).get("help", ""))) or None,
     )
 

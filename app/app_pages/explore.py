@@ -26,7 +26,7 @@ def page() -> None:
         nothing_here(str(missing))
         return
     with st.sidebar:
-        controls.form(schema, state.draft(), subject.errors, titles(subject))
+        controls.form(schema, state.draft(), subject.errors)
         buttons(subject)
     if subject.active:
         watch(subject)
@@ -40,11 +40,6 @@ def page() -> None:
     else:
         charts.charts(subject)
     tabs(subject)
-
-
-def titles(subject: Subject) -> dict[str, str]:
-    """The prompt's title for the task in the form, so that the list names what is open."""
-    return {}
 
 
 def summary(subject: Subject) -> None:

@@ -162,7 +162,7 @@ def _own_line(result: dict) -> str:
 
 def _control_line(result: dict, name: str) -> str:
     """The control with its gap and p, and the level of a guess."""
-    guess = "" if result["chance"] is None else f"a guess scores {number(result['chance'])}"
+    guess = _guess(result)
     control = result["control"]
     if not result["period"]["configured"] and not control:
         return f"{guess[:1].upper()}{guess[1:]}." if guess else ""
@@ -177,6 +177,12 @@ def _control_line(result: dict, name: str) -> str:
     else:
         line = f"On the same copies {name} {_control_words(control)}"
     return f"{line}; {guess}." if guess else f"{line}."
+
+
+def _guess(result: dict) -> str:
+    """The level of a guess, where two digits show it."""
+    chance = result["chance"]
+    return "" if chance is None or chance < 0.005 else f"a guess scores {number(chance)}"
 
 
 def _control_words(control: dict) -> str:
@@ -241,6 +247,6 @@ def _pair_doubt(result: dict, name: str) -> list[str]:
             extra = number(beyond["difference"])
             line += f"; the difference beyond it is {extra} ({p_value(beyond['p'])})"
         told.append(line + ".")
-    if result["chance"] is not None:
-        told.append(f"A guess scores {number(result['chance'])}.")
+    if guess := _guess(result):
+        told.append(f"{guess[:1].upper()}{guess[1:]}.")
     return told

@@ -127,9 +127,7 @@ def picture(page, name: str, whole: bool = True) -> None:
 def drawn(page, chart: str) -> list:
     """Names of the traces that Plotly drew in one chart."""
     place = f".st-key-chart-{chart} .js-plotly-plot"
-    page.wait_for_function(
-        "p => document.querySelector(p) && document.querySelector(p)._fullData", arg=place
-    )
+    page.wait_for_function("p => document.querySelector(p)?._fullData?.length", arg=place)
     return page.evaluate("p => document.querySelector(p)._fullData.map(t => t.name)", place)
 
 

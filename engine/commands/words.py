@@ -9,13 +9,14 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from engine.registry import FieldError, SpecError
+from engine.registry import FieldError, SpecError, shown
 
 
 def value(text: str) -> Any:
     """A TOML value where the text is one (8, 0.5, true, [1, 2], "x"), else the text itself."""
     try:
-        return tomllib.loads(f"v = {text.strip()}")["v"]
+        read = tomllib.loads(f"v = {text.strip()}")
+        return read["v"] if len(read) == 1 else text.strip()  # not a second line's key
     except (tomllib.TOMLDecodeError, ValueError, RecursionError):
         return text.strip()
 
@@ -54,7 +55,7 @@ def choice(text: str, field: str, typed: dict[str, str]) -> dict:
         elif name is not None:
             found[name] += f",{part}"  # a comma inside the value, as in layers=8,18
         elif part.strip():
-            message = f"{part.strip()!r} is no option; write {kind}:option=value,option=value"
+            message = f"{shown(part.strip())} is no option; write {kind}:option=value,option=value"
             raise SpecError(FieldError(field, message))
     typed |= {f"{field}.{n}": v for n, v in found.items() if n != "kind"}
     return {n: v if n == "kind" else value(v) for n, v in found.items()}
@@ -84,7 +85,9 @@ def put(spec: dict, assignment: str, typed: dict[str, str]) -> None:
     path, equals, text = assignment.partition("=")
     names = [name.strip() for name in path.split(".")]
     if not equals or not all(names):
-        raise SpecError(FieldError("set", f"{assignment!r} is no KEY=VALUE, as in memory.stride=8"))
+        raise SpecError(
+            FieldError("set", f"{shown(assignment)} is no KEY=VALUE, as in memory.stride=8")
+        )
     place = spec
     for name in names[:-1]:
         inner = place.get(name)
@@ -106,6 +109,11 @@ def prompts(path: Path) -> list[dict]:
         with path.expanduser().open("rb") as file:  # no more than is taken: it may be /dev/zero
             content = file.read(MAX_JSONL + 1)
         return list(read_jsonl(content))
+    except SpecError:
+        raise
+    except ValueError:
+        told = f"{path} holds a number of thousands of digits"
+        raise SpecError(FieldError("prompts", told)) from None
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise SpecError(FieldError("prompts", f"{path} cannot be read: {reason}")) from None

@@ -223,8 +223,10 @@ class Results:
             except SpecError as error:
                 log.error("preset %s is not valid: %s", preset.name, error)
                 continue
-            run = self.pick(spec.key)
-            numbers = kept.get(run.id, blank) if run else blank
+            # A preset may be another's control, whose rows have no report of their own.
+            runs = sorted(self.store.runs_of(spec.key), key=_preference)
+            told = (kept[run.id] for run in runs if kept.get(run.id, blank)["finding"])
+            numbers = next(told, blank)
             cards.append(
                 {
                     "name": preset.name,
@@ -232,7 +234,7 @@ class Results:
                     "caption": preset.caption,
                     "spec": spec.to_dict(),
                     "key": spec.key,
-                    "stored": bool(run and numbers["finding"]),
+                    "stored": bool(numbers["finding"]),
                     "finding": numbers["finding"],
                     "curve": numbers["curve"],
                     "control_curve": numbers["control_curve"],
@@ -286,7 +288,8 @@ def _notes() -> dict[str, str]:
 def _preference(run: Run) -> tuple:
     current = run.code_version == code_version()
     own = run.source == "own"
-    return (not (current and own), not current, run.status != "done", not own, -run.id)
+    done = run.status != "done", not run.asked
+    return (not (current and own), not current, *done, not own, -run.id)
 
 
 @functools.lru_cache(maxsize=4096)

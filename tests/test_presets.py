@@ -47,3 +47,27 @@ def test_a_presets_result_carries_its_control_and_provenance(name):
     assert len(parts) == (1 if name == "smollm2-full" else 2)
     assert len(bundle(name)) < 3_000_000
     assert about is not None
+
+
+def test_every_preset_opens_from_the_gallery_of_a_fresh_home(tmp_path, monkeypatch):
+    """Also the one that is the others' control."""
+    from engine.client import Client
+    from engine.serving import running
+
+    monkeypatch.setenv("PHASESCOPE_HOME", str(tmp_path))
+    with running() as address:
+        client = Client(address.url, address.token)
+        cards = {card["name"]: card for card in client.schema()["presets"]}
+        assert set(cards) == set(NAMES)
+        for name, card in cards.items():
+            assert card["stored"], name
+            assert card["finding"]
+            assert len(card["curve"]) == card["spec"]["modulus"]
+        shown = client.run(cards["smollm2-full"]["key"])
+        assert shown["status"] == "done"
+        assert shown["written"]
+        onehot = client.run(cards["smollm2-onehot"]["key"])
+        client.close()
+    assert onehot["period"]["detected"] == 4
+    assert onehot["period"]["p"] < 0.01
+    assert onehot["control"]["period"]["detected"] is None

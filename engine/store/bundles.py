@@ -98,7 +98,9 @@ def import_run(store: Store, bundle: bytes, source: str = "import") -> dict:
     for have in store.runs_of(own["key"]):
         # A shipped result and the user's own stand side by side: only like hides like.
         like = (have.source == "preset") == (source == "preset")
-        if like and have.status == "done" and have.code_version == own["code_version"]:
+        # Another bundle's control may have the same key; it is not this run and has no text.
+        whole = have.asked and have.status == "done"
+        if like and whole and have.code_version == own["code_version"]:
             return {"key": own["key"], "added": False}
     with store.writing() as cursor:
         _clear(store, cursor, own, source)
@@ -118,7 +120,7 @@ def _clear(store: Store, cursor, about: dict, source: str) -> None:
     """Make room: an incomplete earlier import, and a preset's results of older code."""
     for have in store.runs_of(about["key"]):
         same = have.code_version == about["code_version"]
-        if have.source == source and (same or source == "preset"):
+        if have.asked and have.source == source and (same or source == "preset"):
             for id in {have.id, have.control_run} - {None}:
                 store._drop(cursor, id)
 

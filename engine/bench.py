@@ -102,7 +102,7 @@ def model_rows(loaded: Any, dtype: str, rounds: int = ROUNDS) -> list[Row]:
     fast = dtype == "bfloat16" and loaded.model.device.type == "cpu"
     rows.append(
         Row(
-            f"16 × 512 tokens, {dtype}",
+            f"16 × {LENGTH} tokens, {dtype}",
             speed,
             "tok/s",
             "≥ 1200" if fast else "",

@@ -9,6 +9,7 @@ import atexit
 import functools
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,11 @@ from engine.client import Client, Unavailable
 
 ROOT = Path(__file__).resolve().parent.parent
 FINAL = ("done", "failed", "cancelled", "incomplete")
+
+
+def heed_interrupts() -> None:
+    """For `preexec_fn`: a test run in the background hands on that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass

@@ -255,7 +255,12 @@ def test_ctrl_c_cancels_the_job_and_keeps_its_rows(shared, tmp_path):
     path.write_text(toml(live.spec(samples=40, first=300, batch=1)))
     command = [sys.executable, "-m", "engine", "run", str(path), "--json"]
     process = subprocess.Popen(
-        command, cwd=live.ROOT, env=shared.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command,
+        cwd=live.ROOT,
+        env=shared.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=live.heed_interrupts,
     )
     key = None
     deadline = time.monotonic() + 120
@@ -354,6 +359,7 @@ def test_dash_serves_both_and_stops_both(tmp_path):
         env=alone.env,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=live.heed_interrupts,
     )
     try:
         url = None

@@ -152,6 +152,7 @@ class Queue:
                 self.store.start_job(job)
         if job is None:
             try:
+                self._hire()
                 self._listen(-1)
             except WorkerDied as death:
                 self._bury(str(death))
@@ -286,6 +287,12 @@ class Queue:
             self.worker = self.make_worker(self.worker_log)
         return self.worker
 
+    def _at_work(self) -> Worker:
+        """The worker that was asked; never a new one, which would know nothing of the request."""
+        if self.worker is None:
+            raise WorkerDied("the worker process is gone")
+        return self.worker
+
     def _bury(self, why: str) -> None:
         """After a death: maps it was asked for have failed, the next request hires anew."""
         if self.worker:
@@ -308,9 +315,9 @@ class Queue:
                 raise JobCancelled
             self._send_maps()
             if id in self._cancels and deadline is None:
-                self._hire().send({"do": "cancel", "id": id})
+                self._at_work().send({"do": "cancel", "id": id})
                 deadline = time.monotonic() + self.grace
-            event = self._hire().receive(TICK)
+            event = self._at_work().receive(TICK)
             if event is None:
                 if deadline and time.monotonic() > deadline:
                     end = (
@@ -342,7 +349,7 @@ class Queue:
                 self._maps[wanted] = self._next_request
         for wanted in waiting:
             spec = self.results.spec(wanted.key)
-            self._hire().send(
+            self._at_work().send(
                 {"do": "map", "id": self._maps[wanted], "spec": spec.to_dict(), **wanted._asdict()}
             )
 

@@ -262,6 +262,7 @@ def test_own_prompt_is_marked_by_selection(address, browser):
         "textarea').value.includes('{{target}}AX31{{/target}}')"
     )
     picture(page, "9-own-prompt")
+    assert area.input_value().count("{{target}}") == 1  # the former mark is gone
 
 
 def test_theme_switch_redraws_the_charts(address, browser):
@@ -286,3 +287,5 @@ def test_an_unknown_link_has_a_way_back(address, browser):
     picture(page, "11-unknown")
     page.get_by_text("Back to the gallery").click()
     page.get_by_text("some positions better than others").wait_for()
+    assert "deadbeef" not in page.url
+    assert page.get_by_text("No such view here").count() == 0

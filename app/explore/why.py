@@ -164,11 +164,15 @@ def written(subject: Subject) -> None:
     """What the model writes at its worst and at its best phase, for the first prompt."""
     told = (subject.run or {}).get("written") or {}
     place = "document" if subject.protocol == "pair" else "phase" if subject.stride else "residue"
+
+    def name_of(phase: int) -> str:
+        return "AB"[int(phase)] if subject.protocol == "pair" else str(phase)
+
     for name, label in (("best", "best"), ("worst", "worst")):
         part = told.get(name)
         if part and part.get("text") is not None:
             st.html(
                 f'<p class="ps-phase-line"><b>Written at the {label} {place}, '
-                f"{escape(str(part.get('phase')))}</b></p>"
+                f"{escape(name_of(part.get('phase')))}</b></p>"
                 f'<pre class="ps-written" dir="auto">{escape(str(part["text"]))}</pre>'
             )

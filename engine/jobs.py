@@ -42,9 +42,12 @@ class Progress:
         self.latest = time.monotonic()
 
     def as_dict(self) -> dict:
-        """The time left by the rate measured in this job; it falls between two batches."""
+        """The time left by the rate measured in this job; it falls between two batches.
+
+        None when all copies are computed, as in a job that has ended.
+        """
         left = None
-        if self.computed:
+        if self.computed and self.done < self.total:
             rate = sum(seconds for _, seconds in self.costs.values()) / self.computed
             waited = min(time.monotonic() - self.latest, rate * (self.total - self.done))
             left = round(rate * (self.total - self.done) - waited, 1)

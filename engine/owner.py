@@ -36,6 +36,7 @@ class Engine:
         self.stays = stays  # false: for one command, which loads only what it needs
         self.ready = threading.Event()  # the presets' stored results are in
         self._plans: OrderedDict[tuple, dict] = OrderedDict()
+        self._lock = threading.Lock()  # of the plans: requests run in threads
 
     def start(self) -> None:
         self.queue.start()
@@ -78,10 +79,14 @@ class Engine:
     def plan(self, spec: SweepSpec) -> dict:
         """What will run; the page asks for it at every change and again at Run."""
         place = (spec.key, self.store.speed(spec.to_dict()["model"]))
-        made = self._plans.get(place) or make_plan(spec, place[1])
-        self._plans[place] = made
-        while len(self._plans) > PLANS_KEPT:
-            self._plans.popitem(last=False)
+        with self._lock:
+            made = self._plans.get(place)
+        made = made or make_plan(spec, place[1])  # not under the lock: a plan may take seconds
+        with self._lock:
+            self._plans[place] = made
+            self._plans.move_to_end(place)
+            while len(self._plans) > PLANS_KEPT:
+                self._plans.popitem(last=False)
         return made
 
 

@@ -187,11 +187,12 @@ def read_lines(data: bytes) -> tuple[list[dict], str]:
             continue
         try:
             value = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            return (
-                [],
-                f"Line {number} is no JSON object: {getattr(error, 'msg', 'nested too deeply')}.",
-            )
+        except json.JSONDecodeError as error:
+            return [], f"Line {number} is no JSON object: {error.msg}."
+        except RecursionError:
+            return [], f"Line {number} is no JSON object: nested too deeply."
+        except ValueError:  # Python reads no integer of more than some thousand digits
+            return [], f"Line {number} holds a whole number of thousands of digits."
         if not isinstance(value, dict):
             return (
                 [],

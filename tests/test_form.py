@@ -227,6 +227,7 @@ def test_marking_never_changes_the_text(plain, data):
         (b'{"text": "a", "answer": "b"}\n\n{"text": "c", "answer": "d"}', ""),
         (b'{"text": 1}\n{', "Line 2 is no JSON object"),
         (b"[1]", "Line 1 is no JSON object"),
+        (b'{"text": "a"}\n{"slots": [' + b"9" * 5000 + b"]}", "Line 2 holds a whole number"),
         (b"\xff\xfe", "Line 1 is not UTF-8"),
         (b" \n", "holds no prompt"),
     ],

@@ -345,6 +345,7 @@ def test_jsonl_names_the_line():
         ('{"text": "\\ud800", "answer": "y"}', "line 1: text is no valid Unicode"),
         (b"\n\xff\xfe", "line 2: is not UTF-8"),
         ("[" * 100_000, "line 1: is no JSON object"),
+        (good + '\n{"text": "x", "question": ' + "9" * 5000 + "}", "line 2: holds a whole number"),
         ("\n \n", "holds no prompt"),
         (b" " * 65_000_000, "the cap is 64 MB"),
     ):

@@ -111,9 +111,6 @@ def prompts(path: Path) -> list[dict]:
         return list(read_jsonl(content))
     except SpecError:
         raise
-    except ValueError:
-        told = f"{path} holds a number of thousands of digits"
-        raise SpecError(FieldError("prompts", told)) from None
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise SpecError(FieldError("prompts", f"{path} cannot be read: {reason}")) from None

@@ -239,9 +239,14 @@ def read_jsonl(data: bytes | str) -> tuple[dict, ...]:
 def _read_line(number: int, line: str) -> dict:
     try:
         table = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
-        reason = getattr(error, "msg", "nested too deeply")
-        raise refusal("task.prompts", f"line {number}: is no JSON object: {reason}") from None
+    except json.JSONDecodeError as error:
+        raise refusal("task.prompts", f"line {number}: is no JSON object: {error.msg}") from None
+    except RecursionError:
+        told = f"line {number}: is no JSON object: nested too deeply"
+        raise refusal("task.prompts", told) from None
+    except ValueError:  # Python reads no integer of more than some thousand digits
+        told = f"line {number}: holds a whole number of thousands of digits"
+        raise refusal("task.prompts", told) from None
     problems = table_problems(table)
     if not problems:
         problems = [FieldError(k, "is missing") for k in ("text", "answer") if not table.get(k)]

@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 
 from engine import serving
+from engine.guard import MAX_BODY, megabytes
 from engine.presets import find, read_toml
 from engine.presets import presets as read_presets
 from engine.registry import FieldError, SpecError
@@ -90,6 +91,22 @@ class Client:
     def _json(self, method: str, path: str, **options: Any) -> Any:
         return self._ask(method, path, **options).json()
 
+    def _body(self, values: dict) -> dict:
+        """A spec as a JSON body.  A date, which JSON lacks, goes as text that no field takes.
+
+        A text that no request can carry stays here: the service is told its length alone.
+        """
+        content = json.dumps(values, default=str).encode()
+        if len(content) > MAX_BODY:
+            field, sizes = _lengths(values.get("task"))
+            known = ("model", "memory", "modulus", "samples", "batch")
+            rest = {name: values[name] for name in known if name in values}
+            self._ask("POST", "/lengths", json={**rest, "field": field, "characters": sizes})
+            size, cap = megabytes(len(content)), megabytes(MAX_BODY)
+            told = f"{sum(sizes):,} characters, {size} as sent; the cap of one request is {cap}"
+            raise Refused(FieldError(field, told))
+        return {"content": content, "headers": {"content-type": "application/json"}}
+
     def _frame(self, path: str, **params: Any):
         """An Arrow stream as a DataFrame."""
         return self.table(path, **params).to_pandas()
@@ -109,14 +126,14 @@ class Client:
         return self._json("GET", "/schema")
 
     def preview(self, spec: dict) -> dict:
-        return self._json("POST", "/preview", **_body(spec))
+        return self._json("POST", "/preview", **self._body(spec))
 
     def spec(self, key: str) -> dict:
         return self._json("GET", f"/specs/{_safe(key)}")
 
     def submit(self, spec: dict, title: str = "") -> dict:
         """{key, job}"""
-        return self._json("POST", "/runs", **_body({**spec, "title": title}))
+        return self._json("POST", "/runs", **self._body({**spec, "title": title}))
 
     def runs(self) -> list[dict]:
         return self._json("GET", "/runs")
@@ -184,10 +201,18 @@ class Client:
         return self._json("POST", "/import", content=bundle)
 
 
-def _body(values: dict) -> dict:
-    """A spec as a JSON body.  A date, which JSON lacks, goes as text that no field takes."""
-    text = json.dumps(values, default=str)
-    return {"content": text.encode(), "headers": {"content-type": "application/json"}}
+def _lengths(task: Any) -> tuple[str, list[int]]:
+    """The field of the longest texts, and their characters."""
+    task = task if isinstance(task, dict) else {}
+    if prompts := [p for p in _listed(task.get("prompts")) if isinstance(p, dict)]:
+        return "task.prompts", [len(str(p.get("text", ""))) for p in prompts]
+    texts = {name: len(value) for name, value in task.items() if isinstance(value, str)}
+    longest = max(texts, key=texts.get, default="text")
+    return f"task.{longest}", [texts.get(longest, 0)]
+
+
+def _listed(value: Any) -> list:
+    return list(value) if isinstance(value, list | tuple) else []
 
 
 def _safe(key: str) -> str:

@@ -128,8 +128,10 @@ def check_characters(sizes: list[int], spec: Any, facts: Any, field: str) -> Non
             f"{facts.positions:,} positions: about {tokens - facts.positions:,} too many (it would "
             f"take about {duration(cost.seconds)} and {size(cost.bytes)} of memory)",
         )
-    cost = estimate(spec, facts, spec.settings.modulus, sum(sizes) // 4)
-    check_caps(spec, cost, len(sizes) * spec.settings.modulus, field)
+    sizes = sizes[: spec.settings.samples]
+    copies = len(sizes) * spec.settings.modulus
+    cost = estimate(spec, facts, copies, sum(sizes) // 4 // max(len(sizes), 1))
+    check_caps(spec, cost, copies, field)
 
 
 def memory_limit() -> int:

@@ -10,8 +10,9 @@ import json
 import secrets
 
 LOCAL = {"127.0.0.1", "localhost", "[::1]"}
-MAX_BODY = 32 << 20
-MAX_BUNDLE = 512 << 20
+MAX_BODY = 32_000_000
+MAX_BUNDLE = 512_000_000
+CHARACTERS = 4  # of a token, for the size that is told
 
 
 class TooLarge(Exception):
@@ -42,7 +43,7 @@ class Guard:
         cap = MAX_BUNDLE if scope["path"] == "/import" else MAX_BODY
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > cap:
-            await too_large(send, cap)
+            await too_large(send, cap, int(length) if length.isdigit() else 0)
             return
         await self._capped(scope, receive, send, cap)
 
@@ -72,9 +73,21 @@ class Guard:
             await too_large(send, cap)
 
 
-async def too_large(send, cap: int) -> None:
-    text = f"the request is larger than {cap >> 20} MB; a prompt of that size fits no model"
-    await refuse(send, 413, "spec", text)
+async def too_large(send, cap: int, length: int = 0) -> None:
+    """`length`: bytes that were announced; 0 where the cap was met while reading."""
+    told = f"has {megabytes(length)}" if length else f"is larger than {megabytes(cap)}"
+    if cap == MAX_BUNDLE:
+        text = f"the file {told}; the cap is {megabytes(cap)}"
+    else:
+        text = (
+            f"the request {told}, about {(length or cap) // CHARACTERS:,} tokens of text; the cap "
+            f"is {megabytes(cap)}: a prompt of that size fits no model"
+        )
+    await refuse(send, 413, "bundle" if cap == MAX_BUNDLE else "spec", text)
+
+
+def megabytes(count: int) -> str:
+    return f"{count / 1e6:,.0f} MB"
 
 
 async def refuse(send, status: int, field: str, message: str) -> None:

@@ -120,6 +120,11 @@ def _commands(app: FastAPI, engine: Engine) -> None:
         store.remember(spec)
         return JSONResponse(clean(plan))
 
+    @app.post("/lengths")
+    def lengths(values: Spec) -> JSONResponse:
+        check_lengths(values)
+        return JSONResponse({"fits": True})
+
     @app.get("/specs/{key}")
     def get_spec(key: str) -> JSONResponse:
         values = store.spec(key)
@@ -233,6 +238,18 @@ def check_text(values: dict) -> dict:
         text = "holds a broken character (half of a surrogate pair); paste the text again as UTF-8"
         raise SpecError(FieldError("spec", text)) from None
     return values
+
+
+def check_lengths(values: dict) -> None:
+    """Refuse texts by their characters alone, before a client sends what no model takes."""
+    from engine.estimate import check_characters
+    from engine.models.loader import facts
+
+    sizes, field = values.pop("characters", None), str(values.pop("field", "task.text"))
+    if not isinstance(sizes, list) or not all(type(n) is int and n >= 0 for n in sizes):
+        raise SpecError(FieldError("characters", "must be a list of whole numbers of at least 0"))
+    spec = check_spec(check_text(values))
+    check_characters(sizes, spec, facts(spec.model), field)
 
 
 def find(engine: Engine, key: str) -> Run:

@@ -109,6 +109,13 @@ def test_a_long_task_is_refused_at_the_option_that_makes_it_long(tokenizer):
         assert refused(tokenizer, short, task=task)[0] == field
 
 
+def test_many_prompts_are_no_single_long_one(tokenizer):
+    """Their characters were once added up to one length, whose mask took terabytes."""
+    prompts = [{"text": TEXT + "y" * 2000, "answer": "4829"}] * 40
+    asked = spec_of(task={"kind": "custom", "prompts": prompts}, samples=40)
+    cost.check_characters(asked.task.characters(), asked, FACTS, "task.text")
+
+
 def test_a_huge_paste_is_refused_before_it_is_tokenised(tokenizer):
     text = TEXT + "y" * 300_000_000
     spec_of()  # imports are not what is timed

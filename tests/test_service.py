@@ -6,6 +6,7 @@ import base64
 import json
 import stat
 import threading
+import time
 
 import httpx
 import live
@@ -105,7 +106,39 @@ def test_a_body_past_the_cap_is_refused_told_or_untold(service):
     )
     for answer in (told, untold):
         assert answer.status_code == 413
-        assert "32 MB" in answer.json()["errors"][0]["message"]
+        assert "32 MB, about 8,000,0" in answer.json()["errors"][0]["message"]
+        assert "the cap is 32 MB" in answer.json()["errors"][0]["message"]
+
+
+def test_a_huge_prompt_is_refused_at_its_field_and_never_sent(client, monkeypatch):
+    sent = []
+    ask = client._http.request
+    monkeypatch.setattr(
+        client._http, "request", lambda *a, **o: sent.append(str(o)[:10_000]) or ask(*a, **o)
+    )
+    huge = "{{pad}}It is {{target}}7{{/target}}. " + "x" * 300_000_000
+    begun = time.monotonic()
+    with pytest.raises(Refused) as caught:
+        client.preview(live.spec() | {"task": {"kind": "custom", "text": huge, "answer": "7"}})
+    assert time.monotonic() - begun < 30
+    assert len(sent) == 1
+    assert "xxx" not in sent[0]
+    field, message = caught.value.errors[0]
+    assert field == "task.text"
+    for told in ("300,000,0", "about 75,000,0", "the model takes 4,096 positions", "of memory"):
+        assert told in message
+    many = [{"text": "x" * 4000, "answer": "7"}] * 10_000
+    with pytest.raises(Refused) as caught:
+        client.submit(live.spec() | {"samples": 2, "task": {"kind": "custom", "prompts": many}})
+    assert caught.value.errors[0].field == "task.prompts"
+    assert "40,000,000 characters" in caught.value.errors[0].message
+
+
+def test_lengths_are_whole_numbers_of_texts(service):
+    for bad in (None, "9", [-1], [True], [1.5]):
+        answer = raw(service, "POST", "/lengths", json={"characters": bad})
+        assert answer.status_code == 422
+        assert answer.json()["errors"][0]["field"] == "characters"
 
 
 BAD = [

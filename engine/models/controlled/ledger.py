@@ -1,0 +1,115 @@
+"""What was trained: a folder a run with its progress, and a ledger of every run that ended.
+
+Files, since trainings run without the service.  A progress file is replaced whole.  Imports no
+torch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from engine import paths
+
+SILENT = 120  # seconds without a word after which a running training counts as stopped
+
+
+def folder(name: str) -> Path:
+    """Where a training of that name keeps checkpoint and progress."""
+    return paths.home() / "training" / name
+
+
+def ledger() -> Path:
+    return paths.home() / "training" / "ledger.jsonl"
+
+
+class Record:
+    """The progress of one training, told step by step."""
+
+    def __init__(self, name: str, steps: int, seed: int):
+        self.path = folder(name) / "progress.json"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        (folder(name) / "stop").unlink(missing_ok=True)
+        before = _read(self.path)
+        same = before and (before["steps"], before["seed"]) == (steps, seed)
+        self.now: dict[str, Any] = {
+            "name": name,
+            "state": "running",
+            "step": before["step"] if same else 0,
+            "steps": steps,
+            "seed": seed,
+            "curve": before["curve"] if same else [],
+            "cpu_seconds": 0.0,
+            "started": _now(),
+            "reason": "",
+        }
+        self._save()
+
+    def tell(self, point: dict) -> None:
+        """One more point of the learning curve."""
+        known = [p for p in self.now["curve"] if p[0] < point["step"]]
+        known.append([point["step"], point["loss"], point["accuracy"]])
+        self.now |= {"step": point["step"], "curve": known, "cpu_seconds": point["cpu_seconds"]}
+        self._save()
+
+    def stop_asked(self) -> bool:
+        return (self.path.parent / "stop").exists()
+
+    def end(self, state: str, reason: str = "", **more: Any) -> None:
+        """done, stopped or failed; the ledger keeps it."""
+        self.now |= {"state": state, "reason": reason, **more}
+        self._save()
+        line = {k: v for k, v in self.now.items() if k != "curve"}
+        with ledger().open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def _save(self) -> None:
+        self.now |= {"updated": _now(), "pid": os.getpid()}
+        scratch = self.path.with_suffix(f".{os.getpid()}")
+        scratch.write_text(json.dumps(self.now), encoding="utf-8")
+        os.replace(scratch, self.path)
+
+
+def trainings() -> list[dict]:
+    """All trainings, the one that spoke last first; one whose process is gone counts as stopped."""
+    found = []
+    for path in paths.home().glob("training/*/progress.json"):
+        now = _read(path)
+        if now is None:
+            continue
+        if now["state"] == "running" and time.time() - path.stat().st_mtime > SILENT:
+            now |= {"state": "stopped", "reason": "its process ended; train it again to go on"}
+        found.append(now)
+    return sorted(found, key=lambda run: run["updated"], reverse=True)
+
+
+def ended() -> list[dict]:
+    """Every run that ended, oldest first."""
+    if not ledger().is_file():
+        return []
+    lines = ledger().read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines if line.strip()]
+
+
+def ask_to_stop(name: str) -> bool:
+    """Whether there is a training of that name to be told; it saves and ends within a step."""
+    place = folder(name)
+    if not (place / "progress.json").is_file():
+        return False
+    (place / "stop").touch()
+    return True
+
+
+def _read(path: Path) -> dict | None:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

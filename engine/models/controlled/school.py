@@ -1,0 +1,126 @@
+"""Trains members of the family: one-thread processes side by side on a CPU, one on a GPU.
+
+Each process trains one model and leaves its file, its progress and a line in the ledger.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from multiprocessing import get_context
+from pathlib import Path
+
+from engine.models.controlled import ledger
+from engine.models.controlled.family import Member, with_seed
+
+TRIES = 3  # seeds that a member with a gate may take
+
+
+def teach(
+    members: list[Member],
+    into: Path,
+    workers: int,
+    device: str = "cpu",
+    watch: Callable[[list[dict]], None] = lambda now: None,
+) -> list[dict]:
+    """Train them all; returns each one's last word.  Ctrl-C stops and saves what runs.
+
+    `watch` is told once a second how the members stand.
+    """
+    spawn = get_context("spawn")
+    waiting, running = list(members), {}
+    ends: dict[str, dict] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < (workers if device == "cpu" else 1):
+                member = waiting.pop(0)
+                process = spawn.Process(target=lesson_room, args=(member, str(into), device))
+                process.start()
+                running[member.name] = process
+            time.sleep(0.5)
+            for name in [n for n, process in running.items() if not process.is_alive()]:
+                ends[name] = _last_word(name, running.pop(name).exitcode)
+            watch(_standing(members, ends))
+    except KeyboardInterrupt:
+        for name in running:
+            ledger.ask_to_stop(name)
+        for name, process in running.items():
+            process.join(60)
+            ends[name] = _last_word(name, process.exitcode)
+        watch(_standing(members, ends))
+        raise
+    return [ends[member.name] for member in members]
+
+
+def _standing(members: list[Member], ends: dict[str, dict]) -> list[dict]:
+    known = {run["name"]: run for run in ledger.trainings()}
+    waiting = {"state": "waiting", "step": 0, "curve": []}
+    return [ends.get(m.name) or known.get(m.name) or waiting | {"name": m.name} for m in members]
+
+
+def _last_word(name: str, code: int | None) -> dict:
+    now = next((run for run in ledger.trainings() if run["name"] == name), None)
+    if now and now["state"] != "running":
+        return now
+    told = f"its process ended with code {code}; train it again to go on"
+    return (
+        {"name": name, "step": 0, "curve": []}
+        | (now or {})
+        | {
+            "state": "stopped",
+            "reason": told,
+        }
+    )
+
+
+def lesson_room(member: Member, into: str, device: str) -> None:
+    """In a process of its own: train one member, trying further seeds below its gate."""
+    from engine.models.controlled.checkpoint import save_model
+    from engine.models.controlled.training import Stopped, one_thread, train
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent tells us by the ledger
+    if device == "cpu":
+        one_thread()
+    tries, best = TRIES if member.gate else 1, None
+    first = member.recipe.seed
+    for seed in range(first, first + tries):
+        own = with_seed(member, seed)._replace(name=member.name)
+        record = ledger.Record(member.name, own.recipe.steps, seed)
+        try:
+            model, told = train(
+                own.config,
+                own.recipe,
+                ledger.folder(member.name),
+                record.tell,
+                record.stop_asked,
+                device,
+            )
+        except Stopped:
+            return record.end("stopped", "stopped; train it again to go on")
+        except Exception as error:
+            traceback.print_exc()
+            return record.end("failed", f"{type(error).__name__}: {error}")
+        passed = told["accuracy"] > member.gate
+        if best is None or told["accuracy"] > best[2]["accuracy"]:
+            best = (model, own.recipe, told)
+        if passed or seed == first + tries - 1:
+            break
+        record.end("done", f"accuracy {told['accuracy']:.3f} is below {member.gate}: next seed")
+    model, recipe, told = best
+    path = Path(into) / f"{member.name}.safetensors"
+    save_model(path, model, recipe, {"name": member.name, **told})
+    with contextlib.suppress(OSError):
+        (ledger.folder(member.name) / "resume.safetensors").unlink()
+    reason = "" if told["accuracy"] > member.gate else f"below the gate of {member.gate}"
+    return record.end("done", reason, file=str(path), accuracy=told["accuracy"], seed=recipe.seed)
+
+
+def default_workers() -> int:
+    cores = (
+        os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    )
+    return len(cores)

@@ -27,6 +27,8 @@ def built(
 ) -> tuple[list[LogicalSample], list[Copy]]:
     """Samples and their copies, `most` samples at most."""
     task, asked = spec.task, spec.settings
+    if facts.architecture == "controlled" and task.kind != "pairs":
+        raise refuse("task.kind", f"{spec.model.id} knows only the words of pairs; choose pairs")
     problems = spec.memory.check_model(facts.n_layers, facts.full_layers)
     if problems:
         raise SpecError(*(FieldError(f"memory.{e.field}", e.message) for e in problems))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 from engine.registry import FieldError, SpecError
 
@@ -40,6 +41,7 @@ class LogicalSample:
     filler: int  # token id that a slot takes any number of times
     context_end: int  # tokens before it are context, from it on the query (after_context memory)
     shifted: LogicalSample | None = None  # the other document of a pair
+    layout: Any = None  # makes the copies where fillers in slots will not do: `copies`
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,10 @@ def phase_copies(sample: LogicalSample, protocol: str, modulus: int) -> list[Cop
     "pair" gives two copies, the documents in order; their residue is the document's number.
     Raises SpecError when the sample lacks a slot that the protocol needs, or a check fails.
     """
+    if sample.layout is not None:
+        copies = sample.layout.copies(sample, protocol, modulus)
+        shared = _shared(copies)
+        return [replace(copy, shared=shared) for copy in copies]
     if protocol == "pair":
         copies = _pair(sample)
     elif protocol == "grid_origin":

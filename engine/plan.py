@@ -65,6 +65,7 @@ def _named(tokenizer: Any, tokens: tuple[int, ...]) -> list[dict]:
 def _strip(spec: Any, tokenizer: Any, facts: Any, sample: LogicalSample, copy: Copy) -> dict:
     """Tokens of one copy with the grid over them; slots `at` count the prompt without fillers."""
     stride, origin = spec.stride, _origin(spec, copy)
+    learned = getattr(spec.memory, "learned", False)  # what its gates keep is not in the spec
     names = SLOTS.get(spec.settings.protocol, ())
     tokens = []
     for t, (token, role) in enumerate(zip(copy.tokens, copy.roles, strict=True)):
@@ -88,7 +89,7 @@ def _strip(spec: Any, tokenizer: Any, facts: Any, sample: LogicalSample, copy: C
         "stride": stride,
         "origin": origin,
         "context_end": copy.context_end,
-        "shares": shares(spec, facts) if stride else None,
+        "shares": shares(spec, facts) if stride and not learned else None,
         "layers": [compressed(spec, facts), facts.n_layers],
     }
 

@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from engine.models.controlled import shelf
 from engine.registry import (
     MEMORIES,
     TASKS,
@@ -141,15 +142,15 @@ class SweepSpec:
             errors += [FieldError(e.field.removeprefix("."), e.message) for e in error.errors]
         if errors:
             raise SpecError(*errors)
+        parts["memory"] = _fitting(parts["model"], parts["memory"], "memory" in values)
         spec = cls(settings=_resolve(settings, parts["memory"], parts["task"]), **parts)
         return replace(spec, control=_control(spec, values.get("control")))
 
     def to_dict(self) -> dict:
         own = {f.name: getattr(self.settings, f.name) for f in fields(Settings)}
-        parts = {"model": to_options(self.model), "memory": to_options(self.memory)}
-        parts["model"].pop("kind")
+        parts = {"model": _without_kind(self.model), "memory": to_options(self.memory)}
         control = self.control and {
-            "model": {k: v for k, v in to_options(self.control.model).items() if k != "kind"},
+            "model": _without_kind(self.control.model),
             "memory": to_options(self.control.memory),
         }
         return {**parts, "task": to_options(self.task), **own, "control": control}
@@ -165,6 +166,29 @@ class SweepSpec:
         """lcm of the memory's strides: the configured period; None for a memory without a grid."""
         strides = self.memory.strides()
         return math.lcm(*strides) if strides else None
+
+
+def _without_kind(model: ModelSpec) -> dict:
+    return {k: v for k, v in to_options(model).items() if k != "kind"}
+
+
+def _fitting(model: ModelSpec, memory: Any, chosen: bool = True) -> Any:
+    """The memory as this model has it: a controlled model answers with the one it was trained with.
+
+    One that was not chosen is taken from the model.
+    """
+    if memory.kind == "trained":
+        return memory.for_model(model.id)
+    found = shelf.describe(model.id)
+    if found is None:
+        return memory
+    if found.config.chunked and not chosen:
+        return MEMORIES.build({"kind": "trained"}).for_model(model.id)
+    if found.config.chunked or memory.kind != "full":
+        own = "trained" if found.config.chunked else "full"
+        told = f"{model.id} answers with the memory that it was trained with; choose {own}"
+        raise SpecError(FieldError("memory.kind", told))
+    return memory
 
 
 def _table(value: Any, name: str) -> dict:
@@ -185,15 +209,21 @@ def _resolve(settings: Settings, memory: Any, task: Any) -> Settings:
     protocol = settings.protocol or task.protocols()[0]
     if size := getattr(task, "size", int)():  # a task of the user's own prompts has that many
         settings = replace(settings, samples=min(settings.samples, size))
-    if settings.scan and memory.kind == "full":
-        told = "the full cache compresses no layer; choose another memory, or set scan to false"
+    if settings.scan and not hasattr(memory, "layers"):
+        told = f"the layers of {memory.phrase()} are not chosen; take pooled, or set scan to false"
         raise SpecError(FieldError("scan", told))
     if protocol not in task.protocols():
         allowed = ", ".join(task.protocols())
         raise SpecError(
             FieldError("protocol", f"task {task.kind!r} can be padded as {allowed}, not {protocol}")
         )
+    if protocol == "grid_origin" and memory.kind == "trained":
+        told = "the grid of a trained memory cannot be moved; choose outer or in_sequence"
+        raise SpecError(FieldError("protocol", told))
     if protocol == "pair":
+        if settings.modulus not in (0, 2):
+            told = f"a pair is two copies, so it has 2 residues, not {settings.modulus}; leave it 0"
+            raise SpecError(FieldError("modulus", told))
         return replace(settings, protocol=protocol, modulus=2, scan=settings.scan)
     strides = memory.strides()
     modulus = settings.modulus or default_modulus(strides)
@@ -231,6 +261,11 @@ def _control(spec: SweepSpec, given: Any) -> SweepSpec | None:
         if spec.memory.kind == "full":
             return None
         given = {}
+        if spec.memory.kind == "trained":  # the full model of its shape, if it is here
+            other = shelf.control_of(spec.model.id)
+            if not other:
+                return None
+            given = {"model": _without_kind(replace(spec.model, id=other))}
     given = _table(given, "control")
     extra = [k for k in given if k not in ("model", "memory")]
     if extra:
@@ -244,6 +279,7 @@ def _control(spec: SweepSpec, given: Any) -> SweepSpec | None:
         )
         asked = given.get("memory")
         memory = MEMORIES.build({"kind": "full"} if asked in (None, {}) else asked)
+        memory = _fitting(model, memory)
     except SpecError as error:
         raise SpecError(
             *(FieldError(f"control.{e.field}", e.message) for e in error.errors)

@@ -7,7 +7,7 @@ import transformers as hf
 
 from engine.memory import MEMORIES, attention
 from engine.memory.rotary import Rotary
-from engine.models.loader import full_layers
+from engine.models.facts import full_layers
 
 BASE = dict(
     vocab_size=97,

@@ -16,7 +16,7 @@ import pandas as pd
 from engine import plan
 from engine.analysis.report import report
 from engine.client import NotFound, Refused, Unavailable
-from engine.models.loader import Facts
+from engine.models.facts import Facts
 from engine.registry import MEMORIES, TASKS, SpecError
 from engine.specs import SweepSpec, settings_schema
 

@@ -7,7 +7,8 @@ from decoders import READ, make
 from test_sweep import Letters, copies_of, spec
 
 from engine.models.check import self_check
-from engine.models.loader import Loaded, facts_of
+from engine.models.facts import facts_of
+from engine.models.loader import Loaded
 from engine.run.sweep import sweep
 from engine.specs import ModelSpec
 

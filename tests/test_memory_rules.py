@@ -11,7 +11,7 @@ from engine.memory import attention
 from engine.memory.layers import chosen, ranges
 from engine.memory.rotary import Rotary, rotate, unrotate
 from engine.models.check import self_check
-from engine.models.loader import full_layers
+from engine.models.facts import full_layers
 from engine.registry import SpecError
 
 EXACT = dict(atol=1e-10, rtol=0)

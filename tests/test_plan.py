@@ -11,7 +11,7 @@ from conftest import make_tokenizer
 
 from engine import estimate as cost
 from engine.build import build
-from engine.models.loader import Facts
+from engine.models.facts import Facts
 from engine.plan import plan, shares
 from engine.presets import presets
 from engine.registry import SpecError

@@ -14,8 +14,9 @@ from engine import rows
 from engine.copies import Copy, LogicalSample, Slot, phase_copies
 from engine.memory import attention
 from engine.models.check import self_check
+from engine.models.facts import facts_of
 from engine.models.head import Head
-from engine.models.loader import Loaded, facts_of
+from engine.models.loader import Loaded
 from engine.run.maps import attention_map
 from engine.run.sweep import Scorer, batches, noise_floor, sweep
 from engine.run.write import write

@@ -48,7 +48,7 @@ def self_check(model: Any, name: str) -> dict[str, float]:
             "it has no rotary position embedding (RoPE), so keys cannot be moved to "
             "an entry's position"
         ) from None
-    from engine.models.loader import full_layers
+    from engine.models.facts import full_layers
 
     full = full_layers(config)
     if not full:

@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from engine.models import catalog
+from engine.models.controlled import checkpoint, shelf, vocabulary
+from engine.models.controlled.family import family
+from engine.models.facts import CONTROLLED, Facts, controlled_facts, facts_of
 from engine.registry import FieldError, SpecError, shown, suggest
 from engine.specs import ModelSpec
 
@@ -25,23 +28,6 @@ SIZES = {
     "hidden_size": 10_000_000,
     "vocab_size": 100_000_000,
 }
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What a config tells without weights."""
-
-    n_layers: int
-    full_layers: tuple[int, ...]  # those whose attention reaches back without a window
-    q_heads: int
-    kv_heads: int
-    head_dim: int
-    hidden: int
-    parameters: int
-    vocab: int
-    positions: int
-    bytes_per_weight: int
-    architecture: str
 
 
 class Source(NamedTuple):
@@ -58,6 +44,8 @@ def refuse(message: str) -> SpecError:
 def locate(model: ModelSpec, weights: bool = False) -> Source:
     """Where the model is, without loading it.  Catalog names must have been pulled."""
     name = model.id.strip()
+    if shelf.missing(name):
+        raise refuse(f"{name} is not trained here yet; run `phasescope train {name}`")
     if name in catalog.CATALOG:
         if not catalog.installed(name):
             raise refuse(f"{name} is not here yet; run `phasescope pull {name}`")
@@ -71,9 +59,9 @@ def locate(model: ModelSpec, weights: bool = False) -> Source:
         raise refuse(f"{shown(name)} cannot be looked up as a folder: {reason}") from None
     if name.count("/") != 1 or " " in name:
         raise refuse(
-            f"no model {shown(name)}: looked in the catalog ({', '.join(catalog.CATALOG)}) and for "
-            "a local folder of that name; a Hugging Face id looks like org/name"
-            f"{suggest(name, catalog.CATALOG)}"
+            f"no model {shown(name)}: looked in the catalog ({', '.join(catalog.CATALOG)}), among "
+            "the controlled models and for a local folder of that name; a Hugging Face id looks "
+            f"like org/name{suggest(name, [*catalog.CATALOG, *family()])}"
         )
     return _hub(name, model.revision, weights)
 
@@ -149,6 +137,8 @@ def _reachable(endpoint: str, seconds: float = 3.0) -> bool:
 @functools.lru_cache(maxsize=8)
 def load_tokenizer(model: ModelSpec):
     """The model's own fast tokenizer."""
+    if found := shelf.describe(model.id):
+        return vocabulary.tokenizer(found.config.fillers, found.config.symbols)
     from transformers import AutoTokenizer
 
     where, options = locate(model)
@@ -177,6 +167,10 @@ def load_config(model: ModelSpec):
 @functools.lru_cache(maxsize=8)
 def facts(model: ModelSpec) -> Facts:
     """Sizes read from the config alone; refuses what cannot be a hooked RoPE decoder at all."""
+    if found := shelf.describe(model.id):
+        if not vocabulary.fits(found.config):
+            raise refuse(f"{model.id} counts more fillers or symbols than there are words for")
+        return controlled_facts(found.config, model.dtype)
     config = load_config(model)
     for name, most in SIZES.items():
         value = getattr(config, name, None)
@@ -198,43 +192,6 @@ def facts(model: ModelSpec) -> Facts:
     return known
 
 
-def facts_of(config: Any, dtype: str = "float32") -> Facts:
-    q_heads, hidden = config.num_attention_heads, config.hidden_size
-    kv_heads = getattr(config, "num_key_value_heads", None) or q_heads
-    head_dim = getattr(config, "head_dim", None) or hidden // q_heads
-    width = getattr(config, "intermediate_size", None) or 4 * hidden
-    layer = hidden * head_dim * (2 * q_heads + 2 * kv_heads) + 3 * hidden * width
-    embeddings = (
-        config.vocab_size * hidden * (1 if getattr(config, "tie_word_embeddings", False) else 2)
-    )
-    return Facts(
-        n_layers=config.num_hidden_layers,
-        full_layers=full_layers(config),
-        q_heads=q_heads,
-        kv_heads=kv_heads,
-        head_dim=head_dim,
-        hidden=hidden,
-        parameters=config.num_hidden_layers * layer + embeddings,
-        vocab=config.vocab_size,
-        positions=getattr(config, "max_position_embeddings", None) or 2**31,
-        bytes_per_weight={"float64": 8, "float32": 4}.get(dtype, 2),
-        architecture=config.model_type,
-    )
-
-
-def full_layers(config: Any) -> tuple[int, ...]:
-    """Layers whose attention has no sliding window, from `layer_types`, not from attributes of
-    modules.
-    """
-    kinds = getattr(config, "layer_types", None)
-    if kinds:
-        return tuple(i for i, kind in enumerate(kinds) if kind == "full_attention")
-    windowed = getattr(config, "sliding_window", None) and getattr(
-        config, "use_sliding_window", True
-    )
-    return () if windowed else tuple(range(config.num_hidden_layers))
-
-
 @dataclass(frozen=True)
 class Loaded:
     """A model that passed the self-check, ready to be read with a memory."""
@@ -244,6 +201,21 @@ class Loaded:
     tokenizer: Any
     facts: Facts
     check: dict[str, float]
+
+    @property
+    def own_memory(self) -> bool:
+        """Whether the weights bring their memory along, so that nothing is hooked."""
+        return self.facts.architecture == CONTROLLED
+
+    def new_cache(self) -> Any:
+        """An empty cache for decode."""
+        if self.own_memory:
+            from engine.models.controlled.model import State
+
+            return State()
+        from transformers import DynamicCache
+
+        return DynamicCache(config=self.model.config)
 
     def provenance(self) -> dict[str, Any]:
         return {
@@ -261,6 +233,8 @@ class Loaded:
 
 def load_model(model: ModelSpec) -> Loaded:
     """Weights on their device with our attention registered, self-checked; else SpecError."""
+    if path := shelf.find(model.id):
+        return _load_controlled(model, path)
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -291,6 +265,12 @@ def load_model(model: ModelSpec) -> Loaded:
     net = net.eval().requires_grad_(False).to(device)
     check = self_check(net, model.id)
     return Loaded(model, net, tokenizer, replace(known, parameters=net.num_parameters()), check)
+
+
+def _load_controlled(model: ModelSpec, path: Path) -> Loaded:
+    net = checkpoint.load_model(path, model.dtype).to(_device(model.device))
+    known = replace(facts(model), parameters=net.num_parameters())
+    return Loaded(model, net, load_tokenizer(model), known, {})
 
 
 def check_device(model: ModelSpec) -> None:

@@ -38,6 +38,9 @@ def attention_map(spec: Any, loaded: Any, copy: Copy, layer: int, head: int) -> 
     import torch
 
     facts = loaded.facts
+    if loaded.own_memory:
+        told = "is a controlled model, whose attention is not drawn here"
+        raise SpecError(FieldError("model.id", told))
     if not 0 <= layer < facts.n_layers:
         raise SpecError(FieldError("layer", f"must be from 0 to {facts.n_layers - 1}, not {layer}"))
     if not 0 <= head < facts.q_heads:

@@ -21,8 +21,12 @@ from engine.memory.rotary import Rotary
 @contextmanager
 def reader(
     loaded: Any, memory: Any, copies: list[Copy], watch: tuple[int, int] | None = None
-) -> Iterator[Reading]:
+) -> Iterator[Reading | None]:
     """The memory, at these copies' grid origins, for the forwards within the `with`."""
+    if loaded.own_memory:
+        with torch.inference_mode():
+            yield None
+        return
     ends = {copy.context_end for copy in copies}
     assert len(ends) == 1, "copies of one batch have their query at one place"
     origins = [copy.origin for copy in copies]
@@ -39,7 +43,7 @@ def reader(
 
 def prefill(loaded: Any, memory: Any, copy: Copy, length: int) -> tuple[DynamicCache, Tensor]:
     """Cache and hidden states (1, length, d) of the first tokens of one copy."""
-    cache = DynamicCache(config=loaded.model.config)
+    cache = loaded.new_cache()
     ids = torch.tensor([copy.tokens[:length]], device=loaded.model.device)
     with reader(loaded, memory, [copy]):
         out = loaded.model.base_model(ids, cache=cache, use_cache=True)

@@ -107,7 +107,7 @@ class Scorer:
     def _start(self, copy: Copy) -> Beginning | None:
         """The beginning that all copies of the sample share, where it is long enough to pay."""
         length = min(copy.shared, len(copy.tokens) - 1)
-        if length < SHARE_FROM:
+        if length < SHARE_FROM or self.loaded.own_memory:
             return None
         known = (copy.sample, copy.tokens[:length])
         if self.begun[0] != known:

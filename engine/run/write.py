@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from transformers import DynamicCache
 
 from engine.copies import Copy
 from engine.models.head import Head
@@ -17,7 +16,7 @@ def write(spec: Any, loaded: Any, copy: Copy, length: int = 24) -> str:
     model, head = loaded.model, Head(loaded.model)
     ends = model.generation_config.eos_token_id
     ends = set(ends if isinstance(ends, list) else [ends])
-    cache, written = DynamicCache(config=model.config), []
+    cache, written = loaded.new_cache(), []
     ids = torch.tensor([copy.tokens], device=model.device)
     with reader(loaded, spec.memory, [copy]):
         for _ in range(length):

@@ -131,10 +131,10 @@ class Records:
     def _filler(self, tokenizer: Any, stop: int) -> int:
         """The padding's id: any string that is one token, since on ids nothing merges."""
         for text in (self.filler,) if self.filler else CANDIDATES:
-            ids = _plain(tokenizer, text)
+            ids = plain_ids(tokenizer, text)
             if len(ids) == 1 and ids[0] != stop:
                 return ids[0]
-        good = [repr(c) for c in CANDIDATES if len(_plain(tokenizer, c)) == 1][:3]
+        good = [repr(c) for c in CANDIDATES if len(plain_ids(tokenizer, c)) == 1][:3]
         raise refusal(
             "task.filler", f"{shown(self.filler)} is not exactly one token; {', '.join(good)} are"
         )
@@ -147,14 +147,14 @@ def specials(tokenizer: Any) -> tuple[int, ...]:
     return tuple(token for token, start, end in spans if start == end)
 
 
-def _plain(tokenizer: Any, text: str) -> list[int]:
+def plain_ids(tokenizer: Any, text: str) -> list[int]:
     """Ids of a text that follows a word: some tokenizers put a space in front of a text's start."""
     front = tokenizer("x", add_special_tokens=False)["input_ids"]
     return tokenizer("x" + text, add_special_tokens=False)["input_ids"][len(front) :]
 
 
 def _single(tokenizer: Any, sign: str) -> int:
-    ids = _plain(tokenizer, sign)
+    ids = plain_ids(tokenizer, sign)
     if len(ids) != 1:
         told = f"this tokenizer spells {sign!r} with {len(ids)} tokens, records need one"
         raise refusal("task.records", told)

@@ -7,7 +7,6 @@ COPY pyproject.toml README.md LICENSE ./
 COPY engine engine
 COPY app app
 COPY data data
-COPY .streamlit .streamlit
 RUN pip install --no-cache-dir torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu \
  && pip install --no-cache-dir -e .
 ENV PHASESCOPE_HOME=/state PHASESCOPE_MODELS=/opt/models

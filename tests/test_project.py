@@ -93,3 +93,23 @@ def test_every_file_in_the_readme_exists():
             assert found, word
     for link in re.findall(r"\]\(([\w./]+)\)", README):
         assert (ROOT / link).exists(), link
+
+
+def test_an_installed_copy_has_all_that_is_read_at_run_time(monkeypatch):
+    setuptools = pytest.importorskip("setuptools", "77")
+    monkeypatch.chdir(ROOT)
+    distribution = setuptools.Distribution({"script_name": "setup.py"})
+    distribution.parse_config_files(["pyproject.toml"])
+    build = distribution.get_command_obj("build_py")
+    build.ensure_finalized()
+    lib = Path(build.build_lib)
+    packed = {Path(file).relative_to(lib).as_posix() for file in build.get_outputs()}
+    read = [
+        p for folder in ("presets", "fillers", "models") for p in (ROOT / "data" / folder).glob("*")
+    ]
+    read += [ROOT / "app" / "style.css", ROOT / "app" / ".streamlit" / "config.toml"]
+    read += [*(ROOT / "app" / "assets").glob("*"), *SOURCES]
+    expected = {
+        p.relative_to(ROOT).as_posix() for p in read if p.is_file() and "tests" not in p.parts
+    }
+    assert expected <= packed

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 import streamlit as st
@@ -25,6 +26,7 @@ BUTTONS = {
     "clear": "Remove marks",
 }
 MOST_PADS = 2
+MOST_PASTED = 5_000_000  # characters; fewer go into the text, and the service judges them
 AREA = ".st-key-editor textarea"
 
 HTML = "".join(
@@ -39,6 +41,7 @@ button:hover, button:focus-visible { border-color: var(--st-primary-color);
   color: var(--st-primary-color); }
 """
 # A press must not take the selection from the text area, so the button's own focus is prevented.
+# A paste of hundreds of megabytes would freeze the browser: its length alone goes to the service.
 JS = """
 export default function ({ data, parentElement, setTriggerValue }) {
   for (const button of parentElement.querySelectorAll("button")) {
@@ -50,6 +53,13 @@ export default function ({ data, parentElement, setTriggerValue }) {
                                 start: area.selectionStart, end: area.selectionEnd });
     };
   }
+  document.onpaste = (event) => {
+    if (!event.target.closest?.(data.area)) return;
+    const length = event.clipboardData.getData("text").length;
+    if (length <= data.most) return;
+    event.preventDefault();
+    setTriggerValue("paste", length);
+  };
 }
 """
 _buttons = st.components.v2.component("phasescope_marks", html=f"<div>{HTML}</div>", css=CSS, js=JS)
@@ -110,8 +120,11 @@ def put_mark(marked: str, name: str, start: int, end: int) -> str:
     return out + bare[done:]
 
 
-def by_selection(text_widget: str, answer_widget: str) -> None:
-    """Buttons that mark what is selected in the prompt's text area."""
+def by_selection(text_widget: str, answer_widget: str, too_long: Callable[[int], str]) -> None:
+    """Buttons that mark what is selected in the prompt's text area; guards it from a huge paste.
+
+    `too_long`: why a text of so many characters is refused.
+    """
 
     def apply() -> None:
         told = state.value("marks", {}).get("mark")
@@ -127,7 +140,16 @@ def by_selection(text_widget: str, answer_widget: str) -> None:
         elif name in BUTTONS:
             state.put(text_widget, put_mark(now, name, start, end))
 
-    _buttons(key="marks", data={"area": AREA}, on_mark_change=apply)
+    def refuse() -> None:
+        length = int(state.value("marks", {}).get("paste") or 0)
+        told = too_long(length) or f"{length:,} characters are too many for one paste"
+        state.put("pasted", (state.value(text_widget, ""), told))
+
+    data = {"area": AREA, "most": MOST_PASTED}
+    before, told = state.value("pasted", ("", ""))
+    if told and before == state.value(text_widget, ""):  # until the text is changed
+        text("error", sentence(told))
+    _buttons(key="marks", data=data, on_mark_change=apply, on_paste_change=refuse)
     st.caption("Select in the text above, then press: the marks are put in for you.")
 
 

@@ -78,6 +78,15 @@ def preview(spec: dict) -> Preview:
         return Preview(None, tuple(_pair(e) for e in refused.errors))
 
 
+def too_long(spec: dict, field: str, characters: int) -> str:
+    """Why a text of that length is refused, or ""; the text itself stays in the browser."""
+    try:
+        _ask("lengths", spec, field, [characters])
+    except Refused as refused:
+        return _pair(refused.errors[0])[1]
+    return ""
+
+
 @st.cache_data(ttl=3600, max_entries=500, show_spinner=False)
 def _spec(key: str) -> dict:
     return _ask("spec", key)

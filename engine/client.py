@@ -99,9 +99,7 @@ class Client:
         content = json.dumps(values, default=str).encode()
         if len(content) > MAX_BODY:
             field, sizes = _lengths(values.get("task"))
-            known = ("model", "memory", "modulus", "samples", "batch")
-            rest = {name: values[name] for name in known if name in values}
-            self._ask("POST", "/lengths", json={**rest, "field": field, "characters": sizes})
+            self.lengths(values, field, sizes)
             size, cap = megabytes(len(content)), megabytes(MAX_BODY)
             told = f"{sum(sizes):,} characters, {size} as sent; the cap of one request is {cap}"
             raise Refused(FieldError(field, told))
@@ -127,6 +125,12 @@ class Client:
 
     def preview(self, spec: dict) -> dict:
         return self._json("POST", "/preview", **self._body(spec))
+
+    def lengths(self, spec: dict, field: str, sizes: list[int]) -> None:
+        """Refused if texts of so many characters fit no model's positions; none of them is sent."""
+        known = ("model", "memory", "modulus", "samples", "batch")
+        rest = {name: spec[name] for name in known if name in spec}
+        self._json("POST", "/lengths", json={**rest, "field": field, "characters": sizes})
 
     def spec(self, key: str) -> dict:
         return self._json("GET", f"/specs/{_safe(key)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import controls, fields, marking, state, tokens
+from app import controls, fields, marking, services, state, tokens
 from app.explore.subject import Subject
 from app.style import text
 from app.words import count, literal, sentence
@@ -60,6 +60,7 @@ def editor(subject: Subject) -> None:
                 marking.by_selection(
                     fields.widget_key("task", kind, "text"),
                     fields.widget_key("task", kind, "answer"),
+                    lambda characters: services.too_long(draft, "task.text", characters),
                 )
         short = [f for f in asked if not f.get("long")]
         for start in range(0, len(short), 4):

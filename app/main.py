@@ -32,7 +32,7 @@ def main() -> None:
     )
     style.apply()
     st.logo(str(style.logo()), size="large")
-    chosen = st.navigation([state.start(), state.explore()], position="top")
+    chosen = st.navigation([state.start(), state.explore(), state.benchmark()], position="top")
     try:
         chosen.run()
     except services.Unavailable:

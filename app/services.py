@@ -65,6 +65,29 @@ def runs() -> list[dict]:
     return list(_ask("runs"))
 
 
+@st.cache_data(ttl=3, show_spinner=False)
+def benchmark() -> dict:
+    """The family's members with their numbers, and the published rows."""
+    try:
+        return _ask("benchmark")
+    except NotFound:  # a service of an older version
+        return {"members": [], "published": []}
+
+
+@st.cache_data(ttl=2, show_spinner=False)
+def trainings() -> dict:
+    try:
+        return _ask("trainings")
+    except NotFound:
+        return {"runs": [], "ended": []}
+
+
+def stop_training(name: str) -> None:
+    with suppress(NotFound):  # it ended in the meantime
+        _ask("stop_training", name)
+    trainings.clear()
+
+
 @st.cache_data(ttl=3600, max_entries=200, show_spinner=False)
 def _preview(text: str) -> Preview:
     return Preview(_ask("preview", json.loads(text)), ())
@@ -143,7 +166,7 @@ def cancel(key: str) -> None:
 
 def forget() -> None:
     """Drop what a new or ended run makes stale."""
-    for cached in (_preview, _settled, runs, schema, answers_cached, tokens_cached):
+    for cached in (_preview, _settled, runs, schema, benchmark, answers_cached, tokens_cached):
         cached.clear()
 
 

@@ -30,6 +30,25 @@ def explore() -> Any:
     return st.Page(PAGES / "explore.py", title="Explore", url_path="explore")
 
 
+def benchmark() -> Any:
+    """The family of controlled models."""
+    return st.Page(PAGES / "benchmark.py", title="Benchmark", url_path="benchmark")
+
+
+def opened() -> tuple[str, str]:
+    """(run key, member name) that the Benchmark page has open; "" where the address has none."""
+    return st.query_params.get("run", ""), st.query_params.get("open", "")
+
+
+def open_below(*, run: str = "", member: str = "") -> None:
+    """Open a run or a member on the Benchmark page, in place of what was open."""
+    for name, given in (("run", run), ("open", member)):
+        if given:
+            st.query_params[name] = given
+        else:
+            st.query_params.pop(name, None)
+
+
 def key() -> str | None:
     """The key in the address as it was given, or the one last looked at; None at first."""
     given = st.query_params.get("key")

@@ -187,6 +187,17 @@ class Client:
         part = {"queries": queries, "keys": keys, "control": control}
         return self._json("POST", f"/runs/{_safe(key)}/attention", json=place | part)
 
+    def benchmark(self) -> dict:
+        """{members, published}: the controlled family with its numbers."""
+        return self._json("GET", "/benchmark")
+
+    def trainings(self) -> dict:
+        """{runs, ended}: trainings with their progress, and the ledger of those that ended."""
+        return self._json("GET", "/training")
+
+    def stop_training(self, name: str) -> dict:
+        return self._json("POST", f"/training/{_name(name)}/stop")
+
     def delete(self, key: str) -> dict:
         return self._json("DELETE", f"/runs/{_safe(key)}")
 
@@ -224,6 +235,13 @@ def _safe(key: str) -> str:
     if not (isinstance(key, str) and key.isalnum() and key.isascii() and len(key) <= 64):
         raise NotFound(f"no run {str(key)[:40]!r} here; `phasescope runs` lists what there is")
     return key
+
+
+def _name(name: str) -> str:
+    """A model's name is letters, digits, hyphens and underscores, and must not become a path."""
+    if not (name.isascii() and name.replace("-", "").replace("_", "").isalnum()):
+        raise NotFound(f"no training {name[:40]!r} here")
+    return name
 
 
 def table(rows: Any, form: str) -> bytes:

@@ -5,11 +5,13 @@ Knows tasks, copies and a memory's fit to a model.  Loads no weights and draws n
 
 from __future__ import annotations
 
+import functools
+import json
 from typing import Any
 
 from engine.copies import Copy, LogicalSample, phase_copies
 from engine.estimate import check_caps, check_characters, estimate, refuse
-from engine.registry import FieldError, SpecError
+from engine.registry import TASKS, FieldError, SpecError, to_options
 
 
 def build(spec: Any, tokenizer: Any, facts: Any) -> list[Copy]:
@@ -47,13 +49,20 @@ def built(
     cost = estimate(spec, facts, count, max(map(scored, first)), speed)
     check_caps(spec, cost, count)
     wanted = asked.samples if most is None else min(asked.samples, most)
-    samples = task.samples(tokenizer, wanted, asked.seed)
-    copies = []
-    for sample in samples:
-        made = phase_copies(sample, asked.protocol, asked.modulus)
-        _check_positions(spec, facts, made)
-        copies += made
-    return samples, copies
+    text = json.dumps(to_options(task), sort_keys=True)
+    samples, copies = _made(tokenizer, text, asked.protocol, asked.modulus, wanted, asked.seed)
+    for sample in copies:
+        _check_positions(spec, facts, sample)
+    return samples, [copy for sample in copies for copy in sample]
+
+
+@functools.lru_cache(maxsize=4)
+def _made(
+    tokenizer: Any, task: str, protocol: str, modulus: int, samples: int, seed: int
+) -> tuple[list[LogicalSample], list[list[Copy]]]:
+    """Samples and each one's copies, kept: a control and other memories read the same ones."""
+    made = TASKS.build(json.loads(task)).samples(tokenizer, samples, seed)
+    return made, [phase_copies(sample, protocol, modulus) for sample in made]
 
 
 def scored(copy: Copy) -> int:

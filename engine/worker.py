@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 KEPT_MODELS = 2  # a run's and its control's
-KEPT_COPIES = 4
 
 
 class Event(NamedTuple):
@@ -115,12 +114,11 @@ def _quiet(log: str) -> None:
 
 
 class Office:
-    """Warm models and copies, and one method per request."""
+    """Warm models, and one method per request."""
 
     def __init__(self, pipe: connection.Connection):
         self.pipe = pipe
         self.models: OrderedDict = OrderedDict()
-        self.copies: OrderedDict = OrderedDict()
         self.doing: int | None = None  # the sweep at work
         self.waiting: list[dict] = []  # requests that came while it was
 
@@ -174,12 +172,7 @@ class Office:
         from engine.build import build
         from engine.models.loader import facts, load_tokenizer
 
-        if spec.key not in self.copies:
-            while len(self.copies) >= KEPT_COPIES:
-                self.copies.popitem(last=False)
-            self.copies[spec.key] = build(spec, load_tokenizer(spec.model), facts(spec.model))
-        self.copies.move_to_end(spec.key)
-        return self.copies[spec.key]
+        return build(spec, load_tokenizer(spec.model), facts(spec.model))
 
     def copy(self, spec: Any, sample: int, shift: int) -> Any:
         return next(c for c in self.built(spec) if (c.sample, c.shift) == (sample, shift))

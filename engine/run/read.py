@@ -50,8 +50,11 @@ def prefill(loaded: Any, memory: Any, copy: Copy, length: int) -> tuple[DynamicC
     return cache, out.last_hidden_state
 
 
-def hidden_states(loaded: Any, memory: Any, copies: list[Copy], start: Any = None) -> Tensor:
-    """(B, P + A − 1, d): states after each prompt token and each answer token but the last.
+def hidden_states(
+    loaded: Any, memory: Any, copies: list[Copy], start: Any = None, first: int = 0
+) -> Tensor:
+    """(B, P + A − 1 − first, d): states after prompt token `first` … and each answer token but the
+    last.
 
     `start`: `cache` and `states` of a beginning that all copies share, computed once.
     """
@@ -59,12 +62,15 @@ def hidden_states(loaded: Any, memory: Any, copies: list[Copy], start: Any = Non
         [copy.tokens + copy.answer[:-1] for copy in copies], device=loaded.model.device
     )
     with reader(loaded, memory, copies):
+        if loaded.own_memory:  # its last layer reads only what is asked
+            asked = tuple(range(first, ids.shape[1]))
+            return loaded.model.base_model(ids, queries=asked).last_hidden_state
         if start is None:
-            return loaded.model.base_model(ids, use_cache=False).last_hidden_state
+            return loaded.model.base_model(ids, use_cache=False).last_hidden_state[:, first:]
         cache = repeated(start.cache, len(copies))
         rest = ids[:, start.states.shape[1] :]
         out = loaded.model.base_model(rest, cache=cache, use_cache=True).last_hidden_state
-    return torch.cat([start.states.expand(len(copies), -1, -1), out], 1)
+    return torch.cat([start.states.expand(len(copies), -1, -1), out], 1)[:, first:]
 
 
 def repeated(cache: DynamicCache, rows: int) -> DynamicCache:

@@ -7,7 +7,7 @@ Knows nothing of the database, jobs or statistics.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -81,22 +81,20 @@ class Scorer:
         """Rows of one batch.  Copies that the memory cannot tell apart are computed once."""
         distinct = {self._identity(copy): copy for copy in copies}
         start = self._start(copies[0])
-        states = hidden_states(self.loaded, self.memory, list(distinct.values()), start)
-        places = {identity: i for i, identity in enumerate(distinct)}
+        own = list(distinct.values())
         first = 0 if self.wants_all else len(copies[0].tokens) - 1
-        scored = [
-            self._copy(states[i], copy, first, start) for i, copy in enumerate(distinct.values())
+        states = hidden_states(self.loaded, self.memory, own, start, first)
+        found = self._score_all(states, own, first, start)
+        rivals = self._rivals(states[:, len(copies[0].tokens) - 1 - first], copies[0])
+        places = {identity: i for i, identity in enumerate(distinct)}
+        which = [places[self._identity(copy)] for copy in copies]
+        answers = [
+            self._answer(copy, found[i], rivals[i]) for copy, i in zip(copies, which, strict=True)
         ]
-        rivals = self._rivals(states, copies[0])
-        answers, tokens = [], []
-        for copy in copies:
-            i = places[self._identity(copy)]
-            answers.append(self._answer(copy, scored[i], rivals[i]))
-            if self.layer < 0:
-                tokens.append(self._tokens(copy, scored[i], first))
+        tokens = self._tokens(copies, [found[i] for i in which], first)
         return Batch(
             pa.Table.from_pylist(answers, schema=rows.ANSWERS),
-            pa.concat_tables(tokens) if tokens else None,
+            tokens if self.layer < 0 else None,
             len(copies),
         )
 
@@ -117,26 +115,37 @@ class Scorer:
             self.begun = (known, Beginning(cache, states, scores))
         return self.begun[1]
 
-    def _copy(self, states: Tensor, copy: Copy, first: int, start: Beginning | None) -> Scores:
-        """Scores of tokens first + 1 … of one copy, those of its beginning taken over."""
-        text = (*copy.tokens, *copy.answer)
-        if start is None or start.scores is None:
-            return self._scores(states[first:], text[first + 1 :])
-        done = len(start.scores.rank)
-        rest = self._scores(states[done:], text[done + 1 :])
-        return Scores(*map(torch.cat, zip(start.scores, rest, strict=True)))
+    def _score_all(
+        self, states: Tensor, copies: list[Copy], first: int, start: Beginning | None
+    ) -> list[Scores]:
+        """Scores of tokens first + 1 … of each copy, those of its beginning taken over.
 
-    def _scores(self, states: Tensor, gold: tuple[int, ...]) -> Scores:
+        states (B, n, d), of positions from `first` on.
+        """
+        before = start.scores if start is not None else None
+        done = len(before.rank) if before else first
+        rest = states[:, done - first :]
+        gold = [t for copy in copies for t in (*copy.tokens, *copy.answer)[done + 1 :]]
+        flat, count = self._scores(rest.flatten(0, 1), gold), rest.shape[1]
+        found = []
+        for i in range(len(copies)):
+            own = [column[i * count : (i + 1) * count] for column in flat]
+            if before:
+                own = [torch.cat(pair) for pair in zip(before, own, strict=True)]
+            found.append(Scores(*own))
+        return found
+
+    def _scores(self, states: Tensor, gold: Sequence[int]) -> Scores:
         with torch.inference_mode():
             scores = self.head.score(states, torch.tensor(gold, device=states.device))
             return Scores(*(column.cpu() for column in scores))
 
     def _rivals(self, states: Tensor, copy: Copy) -> np.ndarray:
-        """(B, rivals) log-probabilities at the first answer position."""
+        """(B, rivals) log-probabilities, from the states (B, d) before the answer."""
         if not copy.rivals:
             return np.empty((len(states), 0))
         with torch.inference_mode():
-            logp = self.head.logprobs(states[:, len(copy.tokens) - 1])
+            logp = self.head.logprobs(states)
         return logp[:, list(copy.rivals)].double().cpu().numpy()
 
     def _answer(self, copy: Copy, scores: Scores, rivals: np.ndarray) -> dict:
@@ -160,21 +169,25 @@ class Scorer:
             "rival_logprobs": rivals.tolist(),
         }
 
-    def _tokens(self, copy: Copy, scores: Scores, first: int) -> pa.Table:
-        ids = (*copy.tokens, *copy.answer)[first + 1 :]
-        roles = (*copy.roles, *["answer"] * len(copy.answer))[first + 1 :]
-        count, width = len(ids), scores.top_ids.shape[1]
-        ends = pa.array(np.arange(0, count * width + 1, width, dtype=np.int32))
+    def _tokens(self, copies: list[Copy], found: list[Scores], first: int) -> pa.Table:
+        """Rows of tokens first + 1 … of all copies, answers included."""
+        ids = [(*copy.tokens, *copy.answer)[first + 1 :] for copy in copies]
+        roles = [(*copy.roles, *["answer"] * len(copy.answer))[first + 1 :] for copy in copies]
+        counts, width = [len(own) for own in ids], found[0].top_ids.shape[1]
+        scores = Scores(*map(torch.cat, zip(*found, strict=True)))
+        ends = pa.array(np.arange(0, sum(counts) * width + 1, width, dtype=np.int32))
         top_ids = pa.array(scores.top_ids.flatten().numpy().astype(np.int32))
         top_logprobs = pa.array(scores.top_logprobs.flatten().float().numpy())
+        flat = tuple(itertools.chain.from_iterable(ids))
         columns = [
-            np.full(count, copy.sample, np.int32),
-            np.full(count, copy.shift, np.int32),
-            np.full(count, copy.residue, np.int32),
-            np.arange(first + 1, first + 1 + count, dtype=np.int32),
-            np.array(ids, np.int32),
-            self.pieces.texts(ids),
-            list(roles),
+            *(
+                np.repeat(np.array([getattr(copy, name) for copy in copies], np.int32), counts)
+                for name in ("sample", "shift", "residue")
+            ),
+            np.concatenate([np.arange(first + 1, first + 1 + n, dtype=np.int32) for n in counts]),
+            np.array(flat, np.int32),
+            self.pieces.texts(flat),
+            list(itertools.chain.from_iterable(roles)),
             scores.logprob.float().numpy(),
             scores.rank.numpy().astype(np.int32),
             scores.entropy.float().numpy(),

@@ -9,6 +9,7 @@ Letters: B rows, T new tokens, N tokens, E entries, W window, H KV heads, D head
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -39,12 +40,17 @@ class Norm(nn.Module):
 def rotate(x: Tensor, positions: Tensor, base: float) -> Tensor:
     """RoPE of x (…, N, D) to positions (N,), halves paired as in Llama and Qwen."""
     half = x.shape[-1] // 2
-    angles = positions.double()[:, None] * base ** (
-        -torch.arange(half, dtype=torch.float64, device=x.device) / half
-    )
-    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    cos, sin = (t.to(x) for t in _turns(tuple(positions.tolist()), half, base))
     left, right = x[..., :half], x[..., half:]
     return torch.cat([left * cos - right * sin, right * cos + left * sin], -1)
+
+
+@functools.lru_cache(maxsize=256)
+def _turns(positions: tuple[float, ...], half: int, base: float) -> tuple[Tensor, Tensor]:
+    """cos and sin (N, half) in float64, kept: prompts of one length need them again."""
+    speeds = base ** (-torch.arange(half, dtype=torch.float64) / half)
+    angles = torch.tensor(positions, dtype=torch.float64)[:, None] * speeds
+    return angles.cos(), angles.sin()
 
 
 @dataclass

@@ -147,12 +147,10 @@ def _lists(answers: pd.DataFrame, column: str) -> list[np.ndarray]:
     """A list column as arrays; rows without a list are empty."""
     if column not in answers:
         return [np.empty(0)] * len(answers)
-    missing = (None, pd.NA)
+    nothing, listed = np.empty(0), (np.ndarray, list, tuple)
     return [
-        np.empty(0)
-        if any(cell is m for m in missing) or np.isscalar(cell)
-        else np.asarray(cell, float)
-        for cell in answers[column]
+        np.asarray(cell, float) if isinstance(cell, listed) else nothing
+        for cell in answers[column].tolist()
     ]
 
 
@@ -174,10 +172,11 @@ def _flatten(answers: pd.DataFrame, residue: np.ndarray, modulus: int) -> _Token
 def _rivals(answers: pd.DataFrame, at_shift: np.ndarray, shifts: int) -> np.ndarray:
     """[rivals, shifts] mean probability of each rival at the first answer position."""
     lists = _lists(answers, "rival_logprobs")
-    count = max((len(x) for x in lists), default=0)
+    sizes = np.array([len(x) for x in lists], int)
+    count = sizes.max(initial=0)
     table = np.full((len(lists), count), np.nan)
-    for cells, one in zip(table, lists, strict=True):
-        cells[: len(one)] = np.exp(one)
+    if count:
+        table[np.arange(count) < sizes[:, None]] = np.exp(np.concatenate(lists))
     zeros = np.zeros(len(lists), int)
     return np.array(
         [_spread(column, zeros, at_shift, (1, shifts))[0] for column in table.T]

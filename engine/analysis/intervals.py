@@ -7,6 +7,7 @@ Knows arrays of samples by columns; knows nothing about residues, memories or se
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -41,9 +42,16 @@ def wilson(successes: np.ndarray, n: np.ndarray, level: float = LEVEL) -> Interv
     )
 
 
+@lru_cache(maxsize=4)
 def resample(n: int, seed: int, draws: int = DRAWS) -> np.ndarray:
-    """[draws, n] how often each of n samples is drawn: n out of n with replacement."""
-    return np.random.default_rng([seed, 1]).multinomial(n, np.full(n, 1 / n), draws).astype(float)
+    """[draws, n] how often each of n samples is drawn: n out of n with replacement.
+
+    Read-only, and kept: a run, its control and its relatives mostly have as many samples.
+    """
+    rng = np.random.default_rng([seed, 1])
+    counts = rng.multinomial(n, np.full(n, 1 / n), draws).astype(float)
+    counts.flags.writeable = False
+    return counts
 
 
 def resampled_means(values: np.ndarray, counts: np.ndarray) -> np.ndarray:

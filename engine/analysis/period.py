@@ -16,6 +16,7 @@ Knows samples, tokens and residues; knows nothing about memories, strides or the
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ CLIMB = 0.01  # a longer period than need be is claimed on stronger evidence
 MISFIT = 0.01  # level at which residues of one phase count as different from each other
 TOLERANCE = 1e-9
 POOL = 4096  # most permutations that samples draw from
+BLOCK = 2000  # permuted curves held at once
 
 
 class Curve(NamedTuple):
@@ -251,23 +253,46 @@ def _permuted(
     In one draw all samples take different permutations, from a pool walked from a start of each
     sample's own.
     """
-    rng = np.random.default_rng([seed, 2, base])
     n, _, size = rows.shape
     length = max(draws, min(8 * n, POOL))
+    pool = _pool(seed, base, size, length, draws)
+    starts = np.random.default_rng([seed, 5, base]).choice(length, n, replace=n > length)
+    sums, totals = np.zeros((draws, size)), np.zeros(draws)
+    along, tilted, plain = np.zeros((n, draws)), lines.any(), offsets == (0,)
+    for at in range(0, n, many := max(1, BLOCK // draws)):
+        some = slice(at, at + many)
+        order = pool[starts[some, None] + np.arange(draws)]  # [samples, draws, R]
+        order += (np.arange(len(order)) * size)[:, None, None]
+        one = sum(
+            _carried(rows[some, i], order, k) if k else np.take(rows[some, i], order)
+            for i, k in enumerate(offsets)
+        )
+        if not plain:
+            one /= len(offsets)
+            totals += np.einsum("ndr,ndr->d", one, one)
+        sums += one.sum(axis=0)
+        if tilted:
+            along[some] = (one @ lines[some, :, None])[..., 0]
+    sums -= along.T @ lines
+    totals -= np.einsum("nd,nd->d", along, along)
+    if plain:  # a permutation keeps the sum of squares
+        totals += np.sum(rows * rows)
+    return sums / n, totals
+
+
+def _carried(token: np.ndarray, order: np.ndarray, offset: int) -> np.ndarray:
+    """One token's curves under permuted copies, aligned again by its own residue."""
+    return np.roll(np.take(np.roll(token, -offset, axis=-1), order), offset, axis=-1)
+
+
+@lru_cache(maxsize=8)
+def _pool(seed: int, base: int, size: int, length: int, more: int) -> np.ndarray:
+    """Orders [length + more, R] of the residues that stay within their class mod `base`, the last
+    `more` of them the first ones again.
+    """
     classes = np.tile(np.arange(size).reshape(-1, base).T, (length, 1))
-    pool = rng.permuted(classes, axis=1).reshape(length, base, -1)
-    pool = pool.transpose(0, 2, 1).reshape(length, size)
-    pool = np.concatenate([pool, pool[:draws]])
-    starts = rng.choice(length, n, replace=n > length)
-    means, totals = np.zeros((draws, size)), np.zeros(draws)
-    for sample, line, start in zip(rows, lines, starts, strict=True):
-        order = pool[start : start + draws]
-        tokens = [
-            np.roll(np.roll(token, -k)[order], k, axis=1) if k else token[order]
-            for token, k in zip(sample, offsets, strict=True)
-        ]
-        one = sum(tokens) / len(tokens)
-        along = one @ line
-        means += one - np.outer(along, line)
-        totals += np.einsum("dr,dr->d", one, one) - along * along
-    return means / n, totals
+    pool = np.random.default_rng([seed, 2, base]).permuted(classes, axis=1)
+    pool = pool.reshape(length, base, -1).transpose(0, 2, 1).reshape(length, size)
+    pool = np.concatenate([pool, pool[:more]])
+    pool.flags.writeable = False
+    return pool

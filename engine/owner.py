@@ -34,7 +34,9 @@ class Engine:
         self.results = Results(self.store)
         self.queue = Queue(self.store, self.results, home / "worker.log")
         self.stays = stays  # false: for one command, which loads only what it needs
-        self.ready = threading.Event()  # the presets' stored results are in
+        self.ready = threading.Event()  # the start page's stored results are in
+        self.complete = threading.Event()  # and the whole family's
+        self._ending = False
         self._plans: OrderedDict[tuple, dict] = OrderedDict()
         self._lock = threading.Lock()  # of the plans: requests run in threads
 
@@ -43,21 +45,28 @@ class Engine:
         threading.Thread(target=self._prepare, name="phasescope-prepare", daemon=True).start()
 
     def stop(self) -> None:
+        self._ending = True
         self.queue.stop()
-        self.ready.wait(timeout=30)
+        self.complete.wait(timeout=30)
         self.store.close()
 
     def _prepare(self) -> None:
         """Bring in the presets' stored results; a damaged one must not keep the others out."""
+        known = sorted(presets().values(), key=lambda preset: not preset.gallery)
         try:
-            for preset in presets().values():
+            for preset in known:
+                if not preset.gallery:
+                    self.ready.set()
+                if self._ending:
+                    break
                 if preset.bundle:
                     self._bring_in(preset)
         except Exception:
             log.exception("the presets could not be brought in")
         finally:
             self.ready.set()
-        if self.stays:
+            self.complete.set()
+        if self.stays and not self._ending:
             warm()
 
     def _bring_in(self, preset: Preset) -> None:

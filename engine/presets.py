@@ -5,19 +5,42 @@ Knows files and the words around a spec (title, caption, note).  Does not check 
 
 from __future__ import annotations
 
+import functools
 import tomllib
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from engine import paths
 from engine.registry import FieldError, SpecError, suggest
 
+# Members whose benchmark has a name of its own; the others are controlled-NAME.
+BENCHMARKS = {
+    "w8s8-dense": "controlled-w8s8",
+    "w8s8-8kv": "contrast-8kv",
+    "full-dense": "controlled-full",
+}
+# Members that the start page shows, in their words.
+FEATURED = {
+    "w8s8-dense": (
+        "Trained with its memory, and uneven still",
+        "A small model learned its gates from scratch. It reads key and value well at some phases "
+        "of its window and hardly at others.",
+    ),
+    "w8s8-8kv": (
+        "A good mean that hides a hole",
+        "Eight KV heads come close to the full cache on average. One phase does not.",
+    ),
+    "w8s8-staggered": (
+        "The same memory with staggered grids",
+        "The second layer's windows start half a window later. As many entries, other phases.",
+    ),
+}
 ABOUT = ("title", "caption", "note")
 MAX_TOML = 32 << 20  # bytes
 
 
 class Preset(NamedTuple):
-    """`bundle` is the stored result beside it, if one is shipped."""
+    """`bundle` is the stored result beside it, if one is shipped; `gallery`: on the start page."""
 
     name: str
     title: str
@@ -25,9 +48,47 @@ class Preset(NamedTuple):
     note: str
     spec: dict
     bundle: Path | None
+    gallery: bool = True
 
 
 def presets() -> dict[str, Preset]:
+    """All presets by name: the files of data/presets, then the controlled family's benchmarks."""
+    return from_files() | {preset.name: preset for preset in family_presets().values()}
+
+
+@functools.cache
+def family_presets() -> dict[str, Preset]:
+    """Controlled model → its benchmark: one list names the models, their presets follow."""
+    from engine.models.controlled.family import family
+
+    return {name: _benchmark(member) for name, member in family().items()}
+
+
+def _benchmark(member: Any) -> Preset:
+    recipe, even = member.recipe, member.recipe.phases != "random"
+    base, dash, seed = member.name.partition("-seed")
+    name = BENCHMARKS.get(base) or f"controlled-{base.removeprefix('w8s8-')}"
+    name = base if member.group == "coverage" else f"{name}{dash}{seed}"
+    task = {"kind": "pairs", "records": recipe.records, "places": recipe.places}
+    spec = {
+        "model": {"id": member.name},
+        "memory": {"kind": "trained" if member.config.chunked else "full"},
+        "task": task | {"pitch": recipe.pitch if even else 0},
+        "protocol": "outer" if even else "in_sequence",
+        "modulus": 24,
+        "samples": 192,
+        "measure": "accuracy",
+        "batch": 24,
+        "rows": "scored",
+    }
+    bundle = paths.data() / "presets" / f"{name}.zip"
+    stored = bundle if bundle.exists() else None
+    title, caption = FEATURED.get(member.name, (member.label, ""))
+    featured = member.name in FEATURED
+    return Preset(name, title, caption, "", spec=spec, bundle=stored, gallery=featured)
+
+
+def from_files() -> dict[str, Preset]:
     """name → preset, in the gallery's order (by file name; `order` in the file wins)."""
     found = []
     for path in sorted((paths.data() / "presets").glob("*.toml")):

@@ -19,7 +19,7 @@ from engine.results import Results
 from engine.specs import SweepSpec
 from engine.store import Job, Run, Store
 from engine.store.ledger import STOPPED, shortage
-from engine.version import code_version
+from engine.version import run_version
 from engine.worker import Event, Worker, WorkerDied
 
 GRACE = 10.0  # seconds from a cancel to the kill
@@ -85,9 +85,11 @@ class Queue:
             control = None
             if spec.control:
                 self.store.remember(spec.control)
-                control = self.store.open_run(spec.control.key, code_version(), asked=False).id
+                control = self.store.open_run(
+                    spec.control.key, run_version(spec.control.model), asked=False
+                ).id
             self.store.remember(spec)
-            run = self.store.open_run(spec.key, code_version(), asked=True, title=title)
+            run = self.store.open_run(spec.key, run_version(spec.model), asked=True, title=title)
             self.store.change(run.id, control_run=control)
             job = self.store.enqueue(run)
             self._wake.notify_all()

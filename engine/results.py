@@ -18,7 +18,7 @@ from engine.presets import presets
 from engine.registry import SpecError
 from engine.specs import SweepSpec
 from engine.store import Run, Store
-from engine.version import code_version, statistics_version
+from engine.version import is_stale, statistics_version
 
 log = logging.getLogger("phasescope")
 ACTIVE = ("queued", "running")
@@ -54,12 +54,16 @@ class Results:
 
     def pick(self, key: str) -> Run | None:
         """The run to show: the user's own of this code, else any of this code, else the newest."""
-        return min(self.store.runs_of(key), key=_preference, default=None)
+        values = self.store.spec(key) or {}
+        return min(self.store.runs_of(key), key=lambda run: _preference(run, values), default=None)
 
     def spec(self, key: str) -> SweepSpec | None:
         """The spec of a key, or None where this version no longer accepts it."""
         values = self.store.spec(key)
         return values and _spec(key, json.dumps(values, sort_keys=True))
+
+    def stale(self, run: Run) -> bool:
+        return _stale(run, self.store.spec(run.key) or {})
 
     # ---- numbers
 
@@ -118,7 +122,7 @@ class Results:
             control if control is not None and len(control) else None,
             modulus=spec.settings.modulus,
             strides=spec.memory.strides(),
-            window=getattr(spec.memory, "window", None),
+            window=_window(spec.memory),
             measure=spec.settings.measure,
             protocol=spec.settings.protocol,
             seed=spec.settings.seed,
@@ -181,7 +185,7 @@ class Results:
             "status": run.status,
             "reason": run.reason,
             "progress": progress,
-            "stale": run.code_version != code_version(),
+            "stale": _stale(run, values),
             "created": _time(run),
         }
         tail = {"written": run.written, "scan": self.scan(run)}
@@ -197,7 +201,7 @@ class Results:
             "task": values.get("task", {}).get("kind", ""),
             "status": run.status,
             "created": _time(run),
-            "stale": run.code_version != code_version(),
+            "stale": _stale(run, values),
             "preset": run.source == "preset",
             "source": run.source,
             **{name: numbers[name] for name in ("finding", "worst", "gap", "period", "curve")},
@@ -208,23 +212,28 @@ class Results:
         kept, specs = self.store.summaries(), self.store.specs()
         best: dict[str, Run] = {}
         for run in self.store.runs():
-            if run.asked and (run.key not in best or _preference(run) < _preference(best[run.key])):
+            values = specs.get(run.key, ({}, ""))[0]
+            place = _preference(run, values)
+            if run.asked and (run.key not in best or place < _preference(best[run.key], values)):
                 best[run.key] = run
         chosen = sorted(best.values(), key=lambda run: run.created, reverse=True)
         blank = summary(NOTHING)
         return [self.line(r, *specs.get(r.key, ({}, "")), kept.get(r.id, blank)) for r in chosen]
 
     def gallery(self) -> list[dict]:
-        """The presets, with the numbers of a stored result where there is one."""
+        """The presets of the start page, with the numbers of a stored result where there is one."""
         kept, cards, blank = self.store.summaries(), [], summary(NOTHING)
-        for preset in presets().values():
+        for preset in (preset for preset in presets().values() if preset.gallery):
             try:
                 spec = check_spec(preset.spec)
             except SpecError as error:
                 log.error("preset %s is not valid: %s", preset.name, error)
                 continue
             # A preset may be another's control, whose rows have no report of their own.
-            runs = sorted(self.store.runs_of(spec.key), key=_preference)
+            values = spec.to_dict()
+            runs = sorted(
+                self.store.runs_of(spec.key), key=functools.partial(_preference, values=values)
+            )
             told = (kept[run.id] for run in runs if kept.get(run.id, blank)["finding"])
             numbers = next(told, blank)
             cards.append(
@@ -266,6 +275,11 @@ def _control_name(spec: SweepSpec) -> str:
     return words if own else f"{words} of {spec.control.model.id}"
 
 
+def _window(memory: Any) -> int | None:
+    """W where every layer has the same grid, so that a boundary has one place."""
+    return getattr(memory, "window", None) if getattr(memory, "one_grid", True) else None
+
+
 def _no_chance(measure: str) -> None:
     """A task whose answers have no known number of alternatives."""
 
@@ -285,8 +299,14 @@ def _notes() -> dict[str, str]:
     return found
 
 
-def _preference(run: Run) -> tuple:
-    current = run.code_version == code_version()
+def _stale(run: Run, values: dict) -> bool:
+    """`values`: the run's spec."""
+    model = values.get("model", {})
+    return is_stale(run.code_version, str(model.get("id", "")), str(model.get("revision", "")))
+
+
+def _preference(run: Run, values: dict) -> tuple:
+    current = not _stale(run, values)
     own = run.source == "own"
     done = run.status != "done", not run.asked
     return (not (current and own), not current, *done, not own, -run.id)

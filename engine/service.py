@@ -20,11 +20,14 @@ from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
+from engine.benchmark import benchmark
 from engine.guard import Guard
 from engine.jobs import MapWanted
+from engine.models.controlled import ledger, shelf
+from engine.offers import make_schema
 from engine.owner import Engine
-from engine.registry import MEMORIES, TASKS, FieldError, SpecError
-from engine.results import ACTIVE, Results, check_spec, clean
+from engine.registry import FieldError, SpecError
+from engine.results import ACTIVE, check_spec, clean
 from engine.store import Run
 from engine.store.bundles import export_run, import_run
 from engine.store.maps import cells
@@ -168,6 +171,21 @@ def _commands(app: FastAPI, engine: Engine) -> None:
         store.delete(key)
         return JSONResponse({"deleted": key})
 
+    @app.get("/benchmark")
+    def family() -> JSONResponse:
+        engine.complete.wait(timeout=60)
+        return JSONResponse(clean(benchmark(results)))
+
+    @app.get("/training")
+    def trainings() -> JSONResponse:
+        return JSONResponse({"runs": ledger.trainings(), "ended": ledger.ended()})
+
+    @app.post("/training/{name}/stop")
+    def stop_training(name: str) -> JSONResponse:
+        if not shelf.NAME.fullmatch(name) or not ledger.ask_to_stop(name):
+            raise HTTPException(404, f"no training {name[:40]!r} here")
+        return JSONResponse({"stopping": name})
+
     @app.get("/jobs")
     def jobs() -> JSONResponse:
         return JSONResponse([job_dict(job) for job in store.jobs()])
@@ -261,27 +279,6 @@ def find(engine: Engine, key: str) -> Run:
     if run is None:
         raise HTTPException(404, f"no run {key[:40]!r} here; `phasescope runs` lists what there is")
     return run
-
-
-def make_schema(results: Results) -> dict:
-    """What there is to choose from, for the form: nothing of it is written twice."""
-    from engine.models import catalog
-    from engine.specs import settings_schema
-
-    tasks = TASKS.schema()
-    for name, about in tasks.items():
-        about["protocols"] = list(TASKS[name]().protocols())
-    models = [
-        {"name": e.name, "label": e.label, "help": e.help, "installed": catalog.installed(e.name)}
-        for e in catalog.CATALOG.values()
-    ]
-    return {
-        "models": models,
-        "memories": MEMORIES.schema(),
-        "tasks": tasks,
-        "presets": results.gallery(),
-        **settings_schema(),
-    }
 
 
 def attention_answer(engine: Engine, run: Run, body: dict) -> JSONResponse:

@@ -10,6 +10,7 @@ import functools
 import hashlib
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 ENGINE = Path(__file__).resolve().parent
 NUMERIC = (
@@ -23,6 +24,25 @@ LIBRARIES = ("torch", "transformers", "tokenizers")
 def code_version() -> str:
     """Twelve hex digits; rows of another one are stale and never reused."""
     return _hash(NUMERIC, [f"{name} {metadata.version(name)}" for name in LIBRARIES])
+
+
+def run_version(model: Any) -> str:
+    """Of the code and of the weights that the model's name stands for here; `model` has id and
+    revision.
+    """
+    from engine.models.prints import fingerprint
+
+    weights = fingerprint(model.id, model.revision)
+    return f"{code_version()}+{weights}" if weights else code_version()
+
+
+def is_stale(version: str, model: str, revision: str = "") -> bool:
+    """Whether rows of that version are of other code, or of other weights than the ones here."""
+    from engine.models.prints import fingerprint
+
+    code, _, weights = version.partition("+")
+    here = fingerprint(model, revision)
+    return code != code_version() or bool(here and here != weights)
 
 
 @functools.cache

@@ -46,7 +46,8 @@ def key_of(text: str) -> str:
 
 
 def models(as_json: AsJson = False) -> None:
-    """The models that can be pulled by name, and which are here."""
+    """The models that can be pulled by name, the controlled ones, and which are here."""
+    from engine import offers
     from engine.models import catalog
 
     rows = [
@@ -59,6 +60,7 @@ def models(as_json: AsJson = False) -> None:
         }
         for entry in catalog.CATALOG.values()
     ]
+    rows += [{name: about.get(name) for name in rows[0]} for about in offers.controlled_models()]
     if as_json:
         print_json({"models": rows})
         return

@@ -47,6 +47,13 @@ def open_below(*, run: str = "", member: str = "") -> None:
             st.query_params[name] = given
         else:
             st.query_params.pop(name, None)
+    if run or member:
+        st.session_state["scrolls"] = scrolls() + 1
+
+
+def scrolls() -> int:
+    """How often something was opened in this session: what was opened comes into view once."""
+    return st.session_state.get("scrolls", 0)
 
 
 def key() -> str | None:

@@ -3,18 +3,53 @@
 import streamlit as st
 
 from app import services
-from app.benchmark import family, head, panels
+from app.benchmark import below, failed, family, form, head, opened, panels, repairs, training
+from app.benchmark import scroll as into_view
 
 
 def page() -> None:
+    schema = services.schema()
     told = services.benchmark()
     members = told["members"]
-    if not members:
+    with st.sidebar:
+        form.form(schema)
+    seen, measure = [], family.MEASURES[0]
+    if members:
+        section, measure = head.head(members)
+        groups = family.section(members, section)
+        seen = family.shown(groups)
+        panels.panels(members, groups, measure)
+        panels.watch(seen)
+    else:
         head.nothing("The service lists no controlled model. Train one: phasescope train NAME.")
-        return
-    section, measure = head.head(members)
-    panels.panels(members, family.section(members, section), measure)
+    open_below(schema, members, seen, measure)
+    if members:
+        st.space("medium")
+        failed.failed(members)
+        st.space("medium")
+        training.coverage(members)
+        st.space("medium")
+        repairs.repairs(members)
     st.space("medium")
+    training.published(told.get("published") or [])
+    training.trainings()
+
+
+def open_below(schema: dict, members: list[dict], seen: list[dict], measure: str) -> None:
+    """What the address opens, with all that is known of it."""
+    subject = opened.settle(members, seen)
+    if subject is None:
+        return
+    st.space("medium")
+    with st.container(key="opened"):
+        opened.opened(subject, members, measure)
+        if not subject.active and subject.report.get("residues"):
+            below.details(subject, schema)
+            st.space("medium")
+            below.depth(subject, members)
+            st.space("small")
+            below.answers(subject)
+    into_view.to_opened()
 
 
 page()

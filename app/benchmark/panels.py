@@ -42,6 +42,22 @@ def panels(members: list[dict], groups: list[Group], measure: str) -> None:
                     one(member, control, drawn, f"{i}-", measure, look, named=named)
 
 
+def watch(seen: list[dict]) -> None:
+    """While a panel's run is at work: look for progress, draw anew when there is some."""
+    before = {m["name"]: (m.get("status"), note(m)) for m in seen if active(m)}
+    if not before:
+        return
+
+    @st.fragment(run_every="2s")
+    def now() -> None:
+        fresh = {m["name"]: m for m in services.benchmark()["members"]}
+        after = {name: (fresh[name].get("status"), note(fresh[name])) for name in before}
+        if after != before:
+            st.rerun()
+
+    now()
+
+
 def one(
     member: dict,
     control: dict | None,

@@ -1,0 +1,201 @@
+"""Under the opened memory: depth and density, two phases for one answer, design, cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from app import export, services, state
+from app.benchmark import claims, family
+from app.benchmark.opened import spec_download
+from app.benchmark.subject import Opened
+from app.figures.dots import cloud
+from app.figures.marks import mark
+from app.figures.theme import look_of
+from app.style import text
+from app.words import NOTHING, between, count, number, p_value, seconds
+
+AXES = {
+    "distance": ("Distance to the query", "tokens"),
+    "pairs": ("Pairs in the same window", "pairs"),
+}
+
+
+def depth(subject: Opened, members: list[dict]) -> None:
+    """Whether accuracy by residue goes with depth or density rather than with the phase."""
+    told = (subject.run or {}).get("depth")
+    if not told:
+        return
+    look = look_of(state.theme())
+    place = family.places(members).get((subject.member or {}).get("name", ""), 0)
+    text("section", claims.depth(told), tag="h2")
+    text(
+        "doubt",
+        "One dot a residue, mean of its prompts. A phase effect that were one of depth or density "
+        "would order the dots.",
+    )
+    for column, (name, (title, axis)) in zip(
+        st.columns(2, gap="medium"), AXES.items(), strict=True
+    ):
+        block = told.get(name)
+        if not block:
+            continue
+        frame = pd.DataFrame(block.get("points") or [], columns=["x", "accuracy", "n"])
+        with column:
+            fig = cloud(
+                frame.astype(float),
+                title=title,
+                axis=axis,
+                rho=block.get("rho"),
+                p=block.get("p"),
+                mark=mark(place, look),
+                look=look,
+            )
+            alt = f"Dots: accuracy over {title.lower()}, {p_value(block.get('p'))}"
+            export.chart(fig, frame.rename(columns={"x": axis}), f"depth-{name}", look, alt=alt)
+
+
+def answers(subject: Opened) -> None:
+    """Two phases run and combined into one answer: a table a rule."""
+    rows = (subject.run or {}).get("combined")
+    if not rows:
+        return
+    text("section", claims.combined(rows), tag="h2")
+    text(
+        "note",
+        "The prompt is read at more than one phase, and one answer is made of the readings. "
+        "Forwards count what an answer costs; a random jitter makes the hole random, not smaller.",
+    )
+    table = [
+        [
+            row["rule"],
+            with_span(row, "mean"),
+            with_span(row, "worst"),
+            number(row.get("gap")),
+            str(row.get("forwards") or NOTHING),
+        ]
+        for row in rows
+    ]
+    html_table(("Rule", "Mean", "Worst residue", "Gap", "Forwards"), table)
+
+
+def with_span(row: dict, name: str) -> str:
+    """`.846 (.83 to .86)`."""
+    span = between(row.get(f"{name}_low"), row.get(f"{name}_high"))
+    return number(row.get(name)) + (f" ({span})" if span else "")
+
+
+def html_table(heads: Sequence[str], rows: Sequence[Sequence[Any]], *, words: int = 1) -> None:
+    """A small table in the house's numbers; the first `words` columns are text, the rest right."""
+
+    def line(cells: Sequence[Any], tag: str) -> str:
+        out = []
+        for i, cell in enumerate(cells):
+            side = "" if i < words else ' class="ps-right"'
+            out.append(f"<{tag}{side}>{escape(str(cell))}</{tag}>")
+        return "<tr>" + "".join(out) + "</tr>"
+
+    body = "".join(line(row, "td") for row in rows)
+    st.html(f'<table class="ps-table">{line(heads, "th")}{body}</table>')
+
+
+def details(subject: Opened, schema: dict) -> None:
+    """Numbers in full, cost, the design table, and where else the run can be opened."""
+    report = subject.report
+    left, right = st.columns([1, 1], gap="large")
+    with left:
+        text("chart-title", "Numbers and cost", tag="div")
+        body = "".join(
+            f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts(subject)
+        )
+        st.html(f'<dl class="ps-facts">{body}</dl>')
+        with st.container(horizontal=True, vertical_alignment="center"):
+            if (subject.spec.get("task") or {}).get("kind") in schema.get("tasks", {}):
+                st.page_link(
+                    state.explore(),
+                    label="Open on Explore",
+                    icon=":material/arrow_forward:",
+                    icon_position="right",
+                    query_params={"key": subject.key},
+                )
+            spec_download(subject)
+    with right:
+        _design(subject, report)
+
+
+def facts(subject: Opened) -> list[tuple[str, str]]:
+    report, cost = subject.report, (subject.run or {}).get("cost") or {}
+    out = [("Gap over residues", number(report.get("gap")))]
+    if report.get("folded_gap") is not None:
+        told = f"{number(report['folded_gap'])}, {number(report.get('gap_null'), 2)} by chance, "
+        out.append(("Gap over phases", told + p_value(report.get("gap_p"))))
+        span = between(report.get("excess_low"), report.get("excess_high"))
+        out.append(("Gap beyond chance", f"{number(report.get('excess'))} ({span})"))
+    out.append(("Spread over residues (sd)", number(report.get("sigma"))))
+    if report.get("within_gap") is not None:
+        out.append(("Within the window", number(report["within_gap"])))
+        out.append(("Boundary phase", number(report["boundary"])))
+    out.append(("Chance", number(report.get("chance"))))
+    period = report.get("period") or {}
+    out.append(("Period", f"{period.get('detected') or 'none'}, {p_value(period.get('p'))}"))
+    if subject.member:
+        out.append(("Density", family.density(subject.member).removeprefix("density ")))
+    if report.get("n_samples"):
+        out.append(("Prompts", f"{report['n_samples']} at each of {subject.modulus} residues"))
+    if cost.get("seconds") is not None:
+        told = seconds(cost["seconds"])
+        if cost.get("tokens"):
+            told += f", {count(int(cost['tokens']), 'token')}"
+        out.append(("Computed in", told))
+    if cost.get("kv_bytes") and cost.get("kv_bytes_full"):
+        share = cost["kv_bytes"] / cost["kv_bytes_full"]
+        told = f"{_bytes(cost['kv_bytes'])}, {number(share, 2)} of the full "
+        out.append(("Cache", told + _bytes(cost["kv_bytes_full"])))
+    out.append(("Run", subject.key))
+    return out
+
+
+def _bytes(value: float) -> str:
+    """Bytes of a small cache: `9.2 kB`."""
+    if value < 1e3:
+        return f"{value:.0f}\u00a0B"
+    if value < 1e6:
+        return f"{number(value / 1e3, 1)}\u00a0kB"
+    return f"{number(value / 1e6, 1)}\u00a0MB"
+
+
+def _design(subject: Opened, report: dict) -> None:
+    """Mean and spread of the target's position in each residue group."""
+    plan = services.preview(subject.spec).plan
+    if not plan or not plan.get("design"):
+        text("note", "The design table needs the model on this machine.")
+        return
+    frame = pd.DataFrame(plan["design"])
+    text("chart-title", "Where the targets stand", tag="div")
+    means, spreads = frame["target_mean"], frame["target_sd"]
+    text(
+        "note",
+        f"Target position by residue: means {number(means.min(), 1)} to {number(means.max(), 1)}, "
+        f"spreads {number(spreads.min(), 1)} to {number(spreads.max(), 1)}. They should be equal.",
+    )
+    shown = pd.DataFrame(
+        {
+            "residue": frame["residue"],
+            "copies": frame["n"],
+            "target, mean": frame["target_mean"].map(lambda v: number(v, 1)),
+            "target, sd": frame["target_sd"].map(lambda v: number(v, 2)),
+        }
+    )
+    st.dataframe(shown, hide_index=True, width="stretch", height=260, key="opened-design")
+    st.download_button(
+        "CSV",
+        lambda: frame.to_csv(index=False).encode(),
+        f"phasescope-design-{subject.key}.csv",
+        "text/csv",
+        on_click="ignore",
+        key="opened-design-csv",
+    )

@@ -1,0 +1,145 @@
+"""The sidebar's form: one benchmark run of any model, with its estimate before it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from app import services, state
+from app.benchmark.recipe import TASKS, model_of, name_of, recipe, task_fields
+from app.controls import Errors, choice_label, help_text, kind_label
+from app.explore.head import estimate
+from app.style import html_of, text
+
+FORM = "b:"
+MEASURES = ("accuracy", "joint", "token")
+
+
+def form(schema: dict) -> None:
+    """Draw the form; Run opens the run below the panels."""
+    st.html('<h3 class="ps-sub">Run a benchmark</h3>')
+    with st.container(key="form"):
+        asked = _model(schema)
+        _task(schema, asked)
+        _settings(schema, asked)
+    spec = recipe(schema, asked)
+    answer = services.preview(spec)
+    told = Errors(answer.errors)
+    for field, place in st.session_state.get("b-slots", {}).items():
+        for message in told.at(*field.split("|")):
+            place.html(html_of("error", message))
+    for message in told.rest():
+        text("error", message)
+    if answer.plan:
+        text("estimate", estimate(answer.plan))
+    run = services.run(answer.plan["key"]) if answer.plan else None
+    status = (run or {}).get("status")
+    busy, done = status in services.ACTIVE, status == "done"
+    left, right = st.columns([2, 1])
+    label = "Show" if done else "Run again" if status and not busy else "Run"
+    if left.button(
+        label, key="b-run", type="primary", disabled=not answer.plan or busy, width="stretch"
+    ):
+        _submit(spec, answer.plan["key"], done)
+    if right.button("Cancel", key="b-cancel", disabled=not busy, width="stretch"):
+        services.cancel(answer.plan["key"])
+        st.rerun()
+
+
+def _submit(spec: dict, key: str, done: bool) -> None:
+    refused = () if done else services.submit(spec, "").errors
+    for _, message in refused:
+        text("error", message)
+    if not refused:
+        state.open_below(run=key)
+        st.rerun()
+
+
+def _slot(*fields: str) -> None:
+    """Where the service's errors at these fields are told once the form is whole."""
+    st.session_state.setdefault("b-slots", {})["|".join(fields)] = st.empty()
+
+
+def _model(schema: dict) -> dict[str, Any]:
+    catalog = {name_of(m): m for m in schema["models"]}
+    first = next((n for n, m in catalog.items() if m.get("controlled") and m.get("window")), None)
+    st.session_state["b-slots"] = {}
+    state.seed(f"{FORM}model", first or next(iter(catalog), ""))
+    chosen = st.selectbox(
+        "Model",
+        list(catalog),
+        key=f"{FORM}model",
+        format_func=lambda name: catalog.get(name, {}).get("label") or name,
+        accept_new_options=True,
+        help="A controlled model, one of the catalog, a Hugging Face id, or a local folder.",
+    )
+    _slot("model", "control.model")
+    asked: dict[str, Any] = {"model": chosen or ""}
+    if model_of(schema, asked["model"]).get("controlled"):
+        return asked | {"memory": None}
+    kinds = [k for k in schema["memories"] if k != "trained"]
+    state.seed(f"{FORM}memory", "pooled" if "pooled" in kinds else kinds[0])
+    kind = st.selectbox(
+        "Memory", kinds, key=f"{FORM}memory", format_func=lambda k: kind_label("memory", k)
+    )
+    memory: dict[str, Any] = {"kind": kind}
+    if kind == "pooled":
+        for column, (name, label) in zip(
+            st.columns(2), (("window", "Window W"), ("stride", "Stride S")), strict=True
+        ):
+            state.seed(f"{FORM}{name}", 4)
+            memory[name] = int(column.number_input(label, key=f"{FORM}{name}", step=1))
+    _slot("memory", "control.memory")
+    return asked | {"memory": memory}
+
+
+def _task(schema: dict, asked: dict) -> None:
+    """The task's counts; a controlled model knows one task, its own."""
+    controlled = model_of(schema, asked["model"])
+    kinds = ["pairs"] if asked["memory"] is None else [k for k in TASKS if k in schema["tasks"]]
+    kind = kinds[0] if kinds else "records"
+    if len(kinds) > 1:
+        state.seed(f"{FORM}task", "records" if "records" in kinds else kinds[0])
+        kind = st.selectbox(
+            "Task", kinds, key=f"{FORM}task", format_func=lambda k: kind_label("task", k)
+        )
+    asked["task"] = {"kind": kind}
+    fields = task_fields(schema, kind)
+    for column, field in zip(st.columns(max(1, len(fields))), fields, strict=False):
+        place = f"{FORM}{asked['model']}:{kind}.{field['name']}"
+        state.seed(place, int(controlled.get(field["name"]) or field["default"]))
+        asked["task"][field["name"]] = int(
+            column.number_input(
+                field.get("label") or field["name"].capitalize(),
+                key=place,
+                step=1,
+                help=help_text(field) or None,
+            )
+        )
+    _slot("task")
+
+
+def _settings(schema: dict, asked: dict) -> None:
+    known = {f["name"]: f for f in schema["settings"]}
+    counts = (("modulus", "Residues R", 0), ("samples", "Prompts n", 24))
+    for column, (name, label, first) in zip(st.columns(2), counts, strict=True):
+        state.seed(f"{FORM}{name}", first)
+        told = help_text(known[name]) if name in known else ""
+        asked[name] = int(
+            column.number_input(label, key=f"{FORM}{name}", step=1, help=told or None)
+        )
+    _slot("modulus", "samples", "batch")
+    paddings = list((schema["tasks"].get(asked["task"]["kind"]) or {}).get("protocols") or ())
+    paddings = [p for p in paddings if p] or ["in_sequence"]
+    state.within(f"{FORM}protocol", paddings)
+    state.seed(f"{FORM}protocol", "in_sequence" if "in_sequence" in paddings else paddings[0])
+    asked["protocol"] = st.selectbox(
+        "Padding", paddings, key=f"{FORM}protocol", format_func=choice_label
+    )
+    _slot("protocol")
+    state.seed(f"{FORM}measured", "accuracy")
+    asked["measure"] = st.selectbox(
+        "Measure", MEASURES, key=f"{FORM}measured", format_func=choice_label
+    )
+    _slot("measure")

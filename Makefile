@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test setup model lint bench presets clean
+.PHONY: run test setup model lint bench presets family clean
 
 run: model
 	$(BIN)/phasescope dash
@@ -31,11 +31,15 @@ bench: model
 
 # Run every preset again and store its result for the gallery; after any change of the numbers.
 presets: model
-	for name in data/presets/*.toml; do \
-	  preset=$$(basename $$name .toml); \
+	for preset in $$($(BIN)/python -m engine.presets); do \
 	  key=$$($(BIN)/phasescope run preset:$$preset --json | $(BIN)/python -c 'import json, sys; print(json.load(sys.stdin)["key"])') && \
 	  $(BIN)/phasescope export $$key --to data/presets/$$preset.zip || exit 1; \
 	done
+
+# Train the shipped models again (about 90 CPU-minutes) and write their manifest.
+family: setup
+	$(BIN)/phasescope train --family --to data/models
+	$(BIN)/python -m engine.models.controlled.manifest
 
 clean:
 	rm -rf .venv build *.egg-info artifacts .pytest_cache .ruff_cache .hypothesis

@@ -132,3 +132,7 @@ def read_toml(path: Path) -> dict:
 
 def _refused(message: str) -> SpecError:
     return SpecError(FieldError("spec", message))
+
+
+if __name__ == "__main__":  # their names, for `make presets`
+    print("\n".join(presets()))

@@ -44,8 +44,8 @@ DEEPSEEK = replace(
     local=8,
     beside=True,
 )
-# Coverage: records of one phase each sequence, 600 matched steps (seed 001 of the sources).
-EVEN = Recipe(records=11, queries=11, phases="all", pitch=8, steps=600)
+# Coverage: records of one phase each sequence, as many steps for both (seed 001 of the sources).
+EVEN = Recipe(records=11, queries=11, phases="all", pitch=8, steps=1000)
 
 
 def grid(base: Config, window: int, stride: int) -> Config:

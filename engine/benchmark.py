@@ -10,13 +10,13 @@ import re
 from typing import Any
 
 from engine import paths
+from engine.costs import cost
 from engine.models.controlled import shelf
 from engine.models.controlled.checkpoint import Header
 from engine.models.controlled.family import Member, family
 from engine.presets import family_presets
 from engine.registry import SpecError
 from engine.results import Results, check_spec
-from engine.store import Run
 
 NUMBERS = (
     *("residues", "folded", "mean", "mean_low", "mean_high", "worst", "worst_low", "worst_high"),
@@ -96,41 +96,6 @@ def about(member: Member, found: Header | None) -> dict[str, Any]:
         "curve": notes.get("curve", []),
         "here": found is not None,
     }
-
-
-def cost(spec: Any, run: Run) -> dict[str, Any]:
-    """Seconds and tokens of the run, and the bytes of keys and values that its query reads."""
-    return {
-        "seconds": run.provenance.get("wall_seconds"),
-        "tokens": run.provenance.get("tokens"),
-        **kv_bytes(spec),
-    }
-
-
-def kv_bytes(spec: Any) -> dict[str, int | None]:
-    """Keys and values held at the query, compressed and full, from the memory's own plan."""
-    import torch
-
-    from engine.models.loader import facts
-
-    try:
-        known = facts(spec.model)
-    except SpecError:
-        return {"kv_bytes": None, "kv_bytes_full": None}
-    length = getattr(spec.task, "places", None)
-    if length is None:
-        return {"kv_bytes": None, "kv_bytes_full": None}
-    query, tokens = torch.tensor([length]), torch.arange(length + 1)
-    held = 0
-    for layer in range(known.n_layers):
-        plan = spec.memory.plan(layer, length + 1, torch.zeros(1, dtype=torch.int64))
-        if plan is None:
-            held += length + 1
-            continue
-        held += int(plan.visible_entries(query, None).sum())
-        held += int(plan.exact_tokens(query, None, tokens).sum())
-    each = 2 * known.kv_heads * known.head_dim * known.bytes_per_weight
-    return {"kv_bytes": held * each, "kv_bytes_full": known.n_layers * (length + 1) * each}
 
 
 def published() -> list[dict]:

@@ -31,6 +31,10 @@ def built(
     task, asked = spec.task, spec.settings
     if facts.architecture == "controlled" and task.kind != "pairs":
         raise refuse("task.kind", f"{spec.model.id} knows only the words of pairs; choose pairs")
+    window = getattr(spec.memory, "window", 0)
+    if window > getattr(task, "first", window):
+        told = f"targets would stand in the first window of {window} tokens; {window} is the least"
+        raise refuse("task.first", told)
     problems = spec.memory.check_model(facts.n_layers, facts.full_layers)
     if problems:
         raise SpecError(*(FieldError(f"memory.{e.field}", e.message) for e in problems))

@@ -15,6 +15,7 @@ from engine.build import built
 from engine.build import scored as scored_tokens
 from engine.cautions import cautions
 from engine.copies import SLOTS, Copy, LogicalSample
+from engine.costs import density
 from engine.estimate import estimate
 from engine.tasks.text import piece
 
@@ -50,6 +51,7 @@ def plan(spec: Any, tokenizer: Any, facts: Any, speed: float | None = None) -> d
         "strip": _strip(spec, tokenizer, facts, sample, copies[0]),
         "design": table,
         "model": {"n_layers": facts.n_layers, "q_heads": facts.q_heads},
+        "density": density(spec),
         "estimate": cost.to_dict(),
         "warnings": cautions(spec, facts, samples, copies, table),
     }

@@ -14,6 +14,7 @@ import threading
 import time
 from typing import Any
 
+from engine.costs import cost, density
 from engine.presets import presets
 from engine.registry import SpecError
 from engine.specs import SweepSpec
@@ -188,7 +189,9 @@ class Results:
             "stale": _stale(run, values),
             "created": _time(run),
         }
+        spec = self.spec(run.key)
         tail = {"written": run.written, "scan": self.scan(run)}
+        tail |= {"density": spec and density(spec), "cost": spec and cost(spec, run)}
         return head | dict(self.report(run)) | tail
 
     def line(self, run: Run, values: dict, phrase: str, numbers: dict) -> dict:

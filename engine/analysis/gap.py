@@ -14,7 +14,14 @@ import numpy as np
 from scipy import stats
 
 from engine.analysis.intervals import reach, resampled_means
-from engine.analysis.period import TOLERANCE, Curve, against_residues, class_means, without_fold
+from engine.analysis.period import (
+    BLOCK,
+    TOLERANCE,
+    Curve,
+    against_residues,
+    class_means,
+    without_fold,
+)
 
 DRAWS = 2000
 TAIL = 0.025
@@ -58,10 +65,13 @@ def rotation_test(
     folds = class_means(rows, stride)[:, turns]  # [n, rotation mod S, S]
     spectra = np.fft.rfft(rows) * np.conj(np.fft.rfft(weights))
     tilts = np.fft.irfft(spectra, size)  # [n, rotation], Σ weight · y of the rotated sample
+    turned = rng.integers(0, size, (n, draws))
     means, slopes = np.zeros((draws, stride)), np.zeros(draws)
-    for fold, tilt, turn in zip(folds, tilts, rng.integers(0, size, (n, draws)), strict=True):
-        means += np.take(fold, turn % stride, axis=0)
-        slopes += np.take(tilt, turn)
+    for at in range(0, n, many := max(1, BLOCK // draws)):
+        some = slice(at, at + many)
+        phase = turned[some, :, None] % stride
+        means += np.take_along_axis(folds[some], phase, axis=1).sum(axis=0)
+        slopes += np.take_along_axis(tilts[some], turned[some], axis=1).sum(axis=0)
     gaps = np.ptp(means / n - np.outer(slopes / scale, drift), axis=1)
     p = float((1 + np.sum(gaps >= observed - 1e-12)) / (1 + draws))
     return Gap(float(gaps.mean()), max(p, against_residues(curve, stride)))

@@ -27,6 +27,8 @@ def show(run: dict) -> None:
         return
     out.print()
     _numbers(run)
+    _density(run)
+    _costs(run)
     out.print()
     columns = ["residue", "n", "accuracy", "low", "high", "gold_prob", "value"]
     print_table(columns, [[row.get(name) for name in columns] for row in run["residues"]])
@@ -38,8 +40,25 @@ def show(run: dict) -> None:
     _scan(run.get("scan"))
 
 
+def _density(told: dict) -> None:
+    """How many records stand in one window, beside what the model was trained on."""
+    if density := told.get("density"):
+        window = density["window"]
+        each = f"{window:.2f} records a window, " if window else ""
+        trained = f"; trained at {density['trained']:.3f}" if density["trained"] else ""
+        print_text(f"density: {each}{density['here']:.3f} a place{trained}")
+
+
+def _costs(run: dict) -> None:
+    cost = run.get("cost") or {}
+    if cost.get("kv_bytes"):
+        saved = f"{cost['kv_bytes'] / 1e3:.1f} kB of {cost['kv_bytes_full'] / 1e3:.1f}"
+        print_text(f"keys and values at the question: {saved} with the full cache")
+
+
 def _numbers(run: dict) -> None:
-    names = ("mean", "worst", "gap", "sigma", "gap_null", "gap_p", "folded_gap", "chance")
+    names = ("mean", "worst", "gap", "sigma", "gap_null", "gap_p", "folded_gap", "within_gap")
+    names += ("boundary", "chance")
     rows = [[name, run.get(name), (run["control"] or {}).get(name)] for name in names]
     period = [(part or {}).get("period") or {} for part in (run, run["control"])]
     rows += [[f"period {n}", *(p.get(n) for p in period)] for n in ("detected", "configured", "p")]
@@ -70,6 +89,7 @@ def plan(made: dict) -> None:
         print_text(f"rival: {cell(rival['text'])} → {cell(rival['token'])}")
     print_text(f"filler: {cell(made['filler']['text'])}")
     out.print()
+    _density(made)
     columns = ["residue", "n", "target_mean", "target_sd", "query_mean", "length"]
     print_table(columns, [[row[name] for name in columns] for row in made["design"]])
     out.print()

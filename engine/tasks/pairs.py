@@ -80,6 +80,13 @@ class Pairs:
         """Records in the whole length."""
         return len(lattice(self.places, self.pitch, 0)) if self.pitch else self.records
 
+    def density(self, protocol: str, modulus: int) -> float:
+        """Records a place in the stretch that holds them: outer padding takes some of it."""
+        block = self.places - modulus + 1
+        if protocol == "outer" and not self.pitch:
+            return max(1, round(self.count * block / self.places)) / block
+        return self.count / self.places
+
     def samples(self, tokenizer: Any, n: int, seed: int) -> list[LogicalSample]:
         """Each sample draws its own keys, values and fillers."""
         fillers = spacers(tokenizer)
@@ -177,7 +184,7 @@ class Layout:
                 f"the targets; there are {task.places}",
             )
         block = task.places - modulus + 1
-        dense = max(1, round(task.count * block / task.places))
+        dense = round(task.density(protocol, modulus) * block)
         made = []
         for r in range(modulus):
             if protocol == "outer" and not task.pitch:

@@ -1,0 +1,56 @@
+"""What a run costs and how densely its prompts are written, from its spec and provenance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.models.controlled import shelf
+from engine.registry import SpecError
+from engine.store import Run
+
+
+def cost(spec: Any, run: Run) -> dict[str, Any]:
+    """Seconds and tokens of the run, and the bytes of keys and values that its query reads."""
+    return {
+        "seconds": run.provenance.get("wall_seconds"),
+        "tokens": run.provenance.get("tokens"),
+        **kv_bytes(spec),
+    }
+
+
+def density(spec: Any) -> dict[str, float | None] | None:
+    """Records a place, in training and in this sweep, and in one window; None for other tasks."""
+    if not hasattr(spec.task, "density"):
+        return None
+    here = spec.task.density(spec.settings.protocol, spec.settings.modulus)
+    found = shelf.describe(spec.model.id)
+    trained = found and (found.recipe.records / found.recipe.places)
+    window = getattr(spec.memory, "window", None)
+    per_window = round(here * window, 3) if window else None
+    return {"here": round(here, 4), "trained": trained and round(trained, 4), "window": per_window}
+
+
+def kv_bytes(spec: Any) -> dict[str, int | None]:
+    """Keys and values held at the query, compressed and full, from the memory's own plan."""
+    import torch
+
+    from engine.models.loader import facts
+
+    try:
+        known = facts(spec.model)
+    except SpecError:
+        return {"kv_bytes": None, "kv_bytes_full": None}
+    length = getattr(spec.task, "places", None)
+    if length is None:
+        return {"kv_bytes": None, "kv_bytes_full": None}
+    query, tokens = torch.tensor([length]), torch.arange(length + 1)
+    held = 0
+    for layer in range(known.n_layers):
+        plan = spec.memory.plan(layer, length + 1, torch.zeros(1, dtype=torch.int64))
+        if plan is None:
+            held += length + 1
+            continue
+        held += int(plan.visible_entries(query, None).sum())
+        held += int(plan.exact_tokens(query, None, tokens).sum())
+    each = 2 * known.kv_heads * known.head_dim * known.bytes_per_weight
+    return {"kv_bytes": held * each, "kv_bytes_full": known.n_layers * (length + 1) * each}

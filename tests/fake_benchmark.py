@@ -190,7 +190,7 @@ def _member(name, label, group, window, stride, records, control, changes, shape
         "kv_heads": 2,
         "local": 1,
         "stagger": 0,
-        "overlap_beside": False,
+        "beside": False,
         "coverage": 0.0,
         "records": records,
         "places": PLACES,
@@ -436,6 +436,7 @@ class FakeBenchmark(FakeClient):
         if known:
             self.start(known["name"])
             return {"key": known["key"], "job": 1}
+        values = values | {"modulus": values.get("modulus") or MODULUS}
         made = key(values)
         self.own[made] = {"key": made, "title": title, "spec": values, "status": "running"}
         return {"key": made, "job": 1}

@@ -44,7 +44,7 @@ def open_below(schema: dict, members: list[dict], seen: list[dict], measure: str
     with st.container(key="opened"):
         opened.opened(subject, members, measure)
         if not subject.active and subject.report.get("residues"):
-            below.details(subject, schema)
+            below.details(subject, schema, members, measure)
             st.space("medium")
             below.depth(subject, members)
             st.space("small")

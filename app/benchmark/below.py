@@ -11,7 +11,7 @@ import streamlit as st
 
 from app import export, services, state
 from app.benchmark import claims, family
-from app.benchmark.opened import spec_download
+from app.benchmark.opened import fold, spec_download
 from app.benchmark.subject import Opened
 from app.figures.dots import cloud
 from app.figures.marks import mark
@@ -103,9 +103,10 @@ def html_table(heads: Sequence[str], rows: Sequence[Sequence[Any]], *, words: in
     st.html(f'<table class="ps-table">{line(heads, "th")}{body}</table>')
 
 
-def details(subject: Opened, schema: dict) -> None:
-    """Numbers in full, cost, the design table, and where else the run can be opened."""
-    report = subject.report
+def details(subject: Opened, schema: dict, members: list[dict], measure: str) -> None:
+    """Numbers in full, cost, the fold, and where else the run can be opened; then the design."""
+    split = subject.report.get("within_gap") is not None and bool(subject.stride)
+    st.space("small")
     left, right = st.columns([1, 1], gap="large")
     with left:
         text("chart-title", "Numbers and cost", tag="div")
@@ -124,7 +125,15 @@ def details(subject: Opened, schema: dict) -> None:
                 )
             spec_download(subject)
     with right:
-        _design(subject, report)
+        if split:
+            look = look_of(state.theme())
+            place = family.places(members).get((subject.member or {}).get("name", ""), 0)
+            fold(subject, mark(place, look), measure, look)
+        else:
+            _design(subject)
+    if split:
+        with st.expander("Design table: where the targets stand"):
+            _design(subject)
 
 
 def facts(subject: Opened) -> list[tuple[str, str]]:
@@ -168,7 +177,13 @@ def _bytes(value: float) -> str:
     return f"{number(value / 1e6, 1)}\u00a0MB"
 
 
-def _design(subject: Opened, report: dict) -> None:
+def span(values: pd.Series) -> str:
+    """`46.5` where all are equal, else `45.6 to 46.9`."""
+    low, high = number(values.min(), 1), number(values.max(), 1)
+    return low if low == high else f"{low} to {high}"
+
+
+def _design(subject: Opened) -> None:
     """Mean and spread of the target's position in each residue group."""
     plan = services.preview(subject.spec).plan
     if not plan or not plan.get("design"):
@@ -179,8 +194,8 @@ def _design(subject: Opened, report: dict) -> None:
     means, spreads = frame["target_mean"], frame["target_sd"]
     text(
         "note",
-        f"Target position by residue: means {number(means.min(), 1)} to {number(means.max(), 1)}, "
-        f"spreads {number(spreads.min(), 1)} to {number(spreads.max(), 1)}. They should be equal.",
+        f"Target position by residue: means {span(means)}, spreads {span(spreads)}. They should be "
+        "equal.",
     )
     shown = pd.DataFrame(
         {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from app.benchmark import family
 from app.benchmark.family import follows, measured, numbers, period
 from app.benchmark.findings import LEVEL, listed, separate, two
-from app.words import number
+from app.words import number, sentence
 
 NOT_YET = "Not measured yet"
 SOURCE_MEAN = 0.5  # the toy study's constant mean
@@ -255,7 +255,7 @@ def name_of(member: dict) -> str:
     if member.get("stagger"):
         return "staggered windows"
     if member.get("coverage"):
-        return "KL to even coverage"
+        return "even coverage (KL)"
     if (member.get("window") or 0) > (member.get("stride") or 0):
         return f"W = S + {member['window'] - member['stride']}"
     return member.get("label") or member["name"]
@@ -265,12 +265,20 @@ def repairs(rows: list[dict]) -> str:
     """Counts of seeds whose worst residue rises beyond both intervals, a repair."""
     if not rows:
         return "Repairs: not measured yet"
-    told = []
+    every, some = [], []
     for group in dict.fromkeys(row["group"] for row in rows):
         own = [row for row in rows if row["group"] == group]
         up = sum(_rises(row, "worst") for row in own)
-        told.append(f"{group} in {up} of {len(own)} seed{'s' if len(own) > 1 else ''}")
-    return "The worst residue rises with " + listed(told)
+        if up == len(own):
+            every.append(group)
+        else:
+            some.append(f"{group} in {up} of {len(own)}")
+    rest = listed(some) if some else ""
+    if not every:
+        return f"No repair lifts the worst residue in every seed: {rest}"
+    verb = "lifts" if len(every) == 1 else "lift"
+    told = f"{sentence(listed(every))} {verb} the worst residue in every seed"
+    return told + (f"; {rest}" if rest else "")
 
 
 def repairs_line(rows: list[dict]) -> str:

@@ -17,11 +17,12 @@ PAYLOAD, REPAIRS, SEEDS = "Payload", "Repairs", "Seeds"
 SECTIONS = (GRID, GATE, ROPE, HEADS, PAYLOAD, REPAIRS, SEEDS)
 GROUPS = {GRID: "grid", GATE: "gate", ROPE: "rope", HEADS: "heads", PAYLOAD: "payload"}
 ACTIVE = ("queued", "running")
-VARIES = ("gate", "payload", "rope", "local", "stagger", "overlap_beside", "coverage", "phases")
+VARIES = ("gate", "payload", "rope", "local", "stagger", "beside", "coverage", "phases")
 PLAIN: dict[str, Any] = {"gate": "scalar", "payload": "own", "rope": True, "local": 1}
-PLAIN |= {"stagger": 0, "overlap_beside": False, "coverage": 0.0, "phases": "random"}
+PLAIN |= {"stagger": 0, "beside": False, "coverage": 0.0, "phases": "random"}
 # (window, stride) of plain memories that keep one colour everywhere.
 FIRST = ((8, 8), (8, 6), (12, 12), (4, 4), (8, 4), (6, 6), (12, 4))
+HUES = 5
 MEASURES = ("Accuracy", "Gold probability")
 
 
@@ -111,7 +112,7 @@ def overlap(member: dict) -> str:
         return "control"
     wide = (member.get("window") or 0) > (member.get("stride") or 0)
     told = "overlap" if wide else "no overlap"
-    if member.get("overlap_beside"):
+    if member.get("beside"):
         told += ", entries beside"
     return told + (", staggered" if member.get("stagger") else "")
 
@@ -227,8 +228,19 @@ def places(members: list[dict]) -> dict[str, int | None]:
         if full(member):
             out[member["name"]] = None
             continue
-        out[member["name"]] = order.setdefault(_identity(member), len(order))
+        identity = _identity(member)
+        if identity not in order:
+            order[identity] = _free(order, member)
+        out[member["name"]] = order[identity]
     return out
+
+
+def _free(order: dict[tuple, int], member: dict) -> int:
+    """The next place whose hue is not that of the plain memory it is compared with."""
+    step = member.get("stride")
+    other = order.get(_identity({"window": step, "stride": step, **PLAIN}))
+    place = max(order.values(), default=-1) + 1
+    return place + (other is not None and place % HUES == other % HUES)
 
 
 def _identity(member: dict) -> tuple:

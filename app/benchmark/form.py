@@ -48,12 +48,16 @@ def form(schema: dict) -> None:
 
 
 def _submit(spec: dict, key: str, done: bool) -> None:
-    refused = () if done else services.submit(spec, "").errors
-    for _, message in refused:
-        text("error", message)
-    if not refused:
-        state.open_below(run=key)
-        st.rerun()
+    """Queue the spec, or show its finished run; either way it opens below."""
+    if not done:
+        answer = services.submit(spec, "")
+        for _, message in answer.errors:
+            text("error", message)
+        if answer.errors:
+            return
+        key = answer.plan["key"]
+    state.open_below(run=key)
+    st.rerun()
 
 
 def _slot(*fields: str) -> None:

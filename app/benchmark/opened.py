@@ -31,6 +31,7 @@ STATUS = {
     "cancelled": "This run was cancelled",
     "incomplete": "This run is incomplete",
     "none": "Not run yet",
+    "missing": "Not trained here",
 }
 
 
@@ -88,6 +89,10 @@ def _what_to_do(subject: Opened) -> None:
     reason = (subject.run or {}).get("reason") or ""
     if reason:
         st.html(html_of("doubt", sentence(str(reason)).rstrip(".") + "."))
+    if subject.status == "missing":
+        name = (subject.member or {}).get("name") or "NAME"
+        text("note", f"Train it: phasescope train {name}. Then run its benchmark here.")
+        return
     label = "Run" if subject.status == "none" else "Run again"
     if st.button(label, key="opened-run", type="primary"):
         refused = services.submit(subject.spec, subject.label).errors
@@ -172,15 +177,15 @@ def _charts(subject: Opened, drawn: Mark, measure: str, look: Look) -> None:
     report, stride = subject.report, subject.stride
     split = report.get("within_gap") is not None and bool(stride)
     has_fold = bool(stride) and stride > 1 and subject.modulus % stride == 0
-    shares = [11.6, 5, 6.4] if split else [11.6, 6.4] if has_fold else [1]
+    shares = [11.6, 6.8] if has_fold else [1]
     columns = st.columns(shares, gap="medium")
     with columns[0]:
         _curve(subject, drawn, measure, look)
-    if has_fold:
+    if has_fold and not split:  # a split one has its fold in two parts, and whole below
         with columns[1]:
-            _fold(subject, drawn, measure, look)
+            fold(subject, drawn, measure, look)
     if split:
-        with columns[2]:
+        with columns[1]:
             frame = family.folded(report)
             fig = within(
                 frame,
@@ -188,7 +193,6 @@ def _charts(subject: Opened, drawn: Mark, measure: str, look: Look) -> None:
                 mark=drawn,
                 windows=subject.modulus // stride,
                 control=family.fold(subject.control("Accuracy"), stride),
-                title="Within the window",
                 look=look,
             )
             export.chart(
@@ -233,7 +237,7 @@ def _curve(subject: Opened, drawn: Mark, measure: str, look: Look) -> None:
     export.chart(fig, table, "accuracy-by-residue", look, alt=alt)
 
 
-def _fold(subject: Opened, drawn: Mark, measure: str, look: Look) -> None:
+def fold(subject: Opened, drawn: Mark, measure: str, look: Look) -> None:
     """The service's fold with its intervals; for the probability plain means."""
     stride = subject.stride
     curve = family.curve(subject.report, measure)

@@ -18,6 +18,7 @@ from app.words import NOTHING, count, number, p_value, seconds, sentence
 ROW = 3
 STATUS = {
     "none": "not run yet",
+    "missing": "not trained here",
     "queued": "waiting for the worker",
     "running": "measuring",
     "failed": "the run failed",
@@ -120,8 +121,8 @@ def row_of_numbers(member: dict, measure: str) -> str:
     report = numbers(member)
     if not measured(member):
         items = [("status", sentence(note(member)))]
-        if member.get("reason"):
-            items = [("why", str(member["reason"]))]
+        if member.get("status") == "missing":
+            items = [("train it with", f"phasescope train {member['name']}")]
     else:
         brief = family.summary(report, measure)
         items = [(name, number(brief[name])) for name in ("mean", "worst", "gap")]
@@ -143,8 +144,8 @@ def period_words(report: dict) -> str:
 def note(member: dict) -> str:
     """What an empty panel says."""
     told = STATUS.get(member.get("status") or "none", "not run yet")
-    progress = member.get("progress") or {}
-    if member.get("status") == "running" and progress.get("total"):
+    progress = (services.run(member["key"]) or {}).get("progress") if active(member) else None
+    if member.get("status") == "running" and progress and progress.get("total"):
         told = f"{progress['done']:,} of {count(progress['total'], 'copy', 'copies')}".replace(
             ",", "\u202f"
         )
@@ -170,7 +171,9 @@ def _action(member: dict, place: str) -> None:
             on_click=state.open_below,
             kwargs={"member": name},
         )
-    elif st.button("Run", key=f"panelrun-{place}{name}", type="tertiary"):
+    elif member.get("status") != "missing" and st.button(
+        "Run", key=f"panelrun-{place}{name}", type="tertiary"
+    ):
         refused = services.submit(member["spec"], member["label"]).errors
         for _, message in refused:
             text("error", sentence(message))

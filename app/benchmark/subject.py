@@ -96,6 +96,6 @@ def of_key(members: list[dict], key: str) -> Opened:
 
 def of_member(member: dict) -> Opened:
     """A member of the family; its run's own page has more than the family's list."""
-    begun = (member.get("status") or "none") != "none"
-    run = services.run(member["key"]) if begun else None
-    return Opened(member["key"], member["label"], member["spec"], run, member)
+    begun = (member.get("status") or "none") not in ("none", "missing")
+    run = services.run(member["key"]) if begun and member.get("key") else None
+    return Opened(member.get("key") or "", member["label"], member["spec"], run, member)

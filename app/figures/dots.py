@@ -101,13 +101,14 @@ def followed(
         )
     fig.update_layout(hovermode="closest")
     fig.update_yaxes(
-        range=[0, top],
+        range=[-0.13 * top, top],
         tickvals=[0, *ticks],
         ticktext=["none", *[f"{t:g}" for t in ticks]],
         title_text="period found",
     )
     wide = (values[-1] - values[0]) or 4
     fig.update_xaxes(
+        layer="below traces",
         range=[values[0] - 0.25 * wide, values[-1] + 0.25 * wide],
         tickvals=values,
         title_text=varied,
@@ -143,7 +144,11 @@ def paired(rows: pd.DataFrame, *, title: str, subtitle: str, look: Look = LIGHT)
     fig.update_layout(hovermode="closest", margin=dict(t=76))
     probability_axis(fig, title="accuracy")
     fig.update_xaxes(
-        range=[-0.7, max(x - 1.2, 0.7)], tickvals=places, ticktext=names, title_text="seed"
+        layer="below traces",
+        range=[-0.7, max(x - 1.2, 0.7)],
+        tickvals=places,
+        ticktext=names,
+        title_text="seed",
     )
     return fig
 

@@ -50,12 +50,13 @@ def folded(
         worst, best = frame.loc[frame["value"].idxmin()], frame.loc[frame["value"].idxmax()]
         for row in [worst] if worst["phase"] == best["phase"] else [worst, best]:
             low = row["low"] if known and pd.notna(row["low"]) else row["value"]
+            foot = min(low, row["value"]) - 0.02
             fig.add_annotation(
                 x=row["phase"],
-                y=max(0.04, min(low, row["value"]) - 0.02),
+                y=foot if foot > 0.08 else row["value"] + 0.03,
                 text=f"<b>{number(row['value'], 2)}</b>",
                 showarrow=False,
-                yanchor="top",
+                yanchor="top" if foot > 0.08 else "bottom",
                 font=dict(size=13, color=look.gold_text),
             )
     else:

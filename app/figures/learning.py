@@ -62,11 +62,24 @@ def learning(
             hovertemplate="%{y:.3f} at step %{x}",
         )
         last = lesson.frame.iloc[-1]
-        if lesson.name:
+        if lesson.name and last["step"] > 0.7 * steps:
             ends.append((float(last["accuracy"]), plain(lesson.name), lesson.mark.text))
+        elif lesson.name:  # it ended early: its name stands where it ended
+            fig.add_annotation(
+                x=float(last["step"]),
+                y=float(last["accuracy"]),
+                text=plain(lesson.name),
+                showarrow=False,
+                xanchor="left",
+                yanchor="bottom",
+                xshift=8,
+                font=dict(size=13, color=lesson.mark.text),
+            )
     if not known:
         placeholder(fig, look, "no steps yet")
     probability_axis(fig, title="accuracy in training")
-    fig.update_xaxes(range=[0, max(1, steps)], title_text="training steps", nticks=6)
+    fig.update_xaxes(
+        layer="below traces", range=[0, max(1, steps)], title_text="training steps", nticks=6
+    )
     end_labels(fig, max(1, steps), ends, least=0.13)
     return fig

@@ -95,7 +95,12 @@ def chance_line(fig: go.Figure, look: Look, chance: float, modulus: int) -> None
 def residue_axis(fig: go.Figure, modulus: int, *, step: int, title: str = "") -> None:
     """Ticks every `step` residues and at the last one."""
     ticks = [r for r in range(0, modulus, step) if r <= modulus - 1 - step / 2]
-    fig.update_xaxes(range=[-0.5, modulus - 0.5], tickvals=[*ticks, modulus - 1], title_text=title)
+    fig.update_xaxes(
+        layer="below traces",
+        range=[-0.5, modulus - 0.5],
+        tickvals=[*ticks, modulus - 1],
+        title_text=title,
+    )
 
 
 def hover(frame: pd.DataFrame, modulus: int, stride: int | None) -> list[str]:

@@ -33,7 +33,7 @@ def within(
     inner = folded[folded["phase"] < stride - 1]
     last = folded[folded["phase"] == stride - 1]
     noun = "one stride" if windows == 1 else f"{windows} strides"
-    told = f"Mean of {noun} an offset, 95 % resampled by prompt"
+    told = f"Mean of {noun} an offset, 95 %"
     fig = start(look, title, told, height=height, right=104)
     if control is not None and len(control):
         shown = control if boundary else control[control["phase"] < stride - 1]
@@ -68,11 +68,12 @@ def within(
     step = max(1, stride // 8)
     count = stride if boundary else stride - 1
     fig.update_xaxes(
+        layer="below traces",
         range=[-0.5, count - 0.5],
         tickvals=list(range(0, count, step)),
         title_text="offset of the key in its window",
     )
-    end_labels(fig, count - 0.9, names, least=0.1)
+    end_labels(fig, count - 0.6, names, least=0.1)
     return fig
 
 

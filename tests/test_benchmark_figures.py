@@ -140,7 +140,7 @@ def test_found_period_beside_the_stride_and_none_where_there_is_none():
     fig = followed(rows, varied="stride S", title="t", subtitle="s", expected=[4, 8])
     assert texts(fig) == ["W8 S4, none resolved", "W8 S8"]
     assert list(fig.layout.yaxis.ticktext) == ["none", "4", "8"]
-    assert fig.data[1].marker.color == LIGHT.page
+    assert fig.data[1].marker.symbol == "x-open"
 
 
 def test_pairs_stand_a_seed_and_without_is_grey():

@@ -16,8 +16,9 @@ FORM = "b:"
 MEASURES = ("accuracy", "joint", "token")
 
 
+@st.fragment
 def form(schema: dict) -> None:
-    """Draw the form; Run opens the run below the panels."""
+    """Draw the form; Run opens the run below the panels.  Typing redraws nothing else."""
     st.html('<h3 class="ps-sub">Run a benchmark</h3>')
     with st.container(key="form"):
         asked = _model(schema)

@@ -39,8 +39,15 @@ def head(members: list[dict]) -> tuple[str, str]:
     """Draw the head; returns the chosen section and measure."""
     state.within("section", list(family.SECTIONS))
     state.within("measure", list(family.MEASURES))
-    section = state.value("section", family.GRID) or family.GRID
-    seen = family.shown(family.section(members, section))
+    top = st.container()  # its words are those of the section chosen below
+    section = _section()
+    measure = measure_choice()
+    with top:
+        _words(section, family.shown(family.section(members, section)))
+    return section, measure
+
+
+def _words(section: str, seen: list[dict]) -> None:
     words, side = st.columns([5, 1.35], vertical_alignment="top")
     with words:
         st.html(
@@ -54,6 +61,9 @@ def head(members: list[dict]) -> tuple[str, str]:
         st.popover("How this is measured", icon=":material/help:", type="tertiary"),
     ):
         st.markdown(METHOD)
+
+
+def _section() -> str:
     chosen = st.segmented_control(
         "Section",
         family.SECTIONS,
@@ -63,7 +73,7 @@ def head(members: list[dict]) -> tuple[str, str]:
         required=True,
         label_visibility="collapsed",
     )
-    return chosen or family.GRID, measure_choice()
+    return chosen or family.GRID
 
 
 def measure_choice() -> str:

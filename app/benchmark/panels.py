@@ -89,7 +89,7 @@ def one(
         mark=drawn,
         control=None if full(member) else flat,
         chance=report.get("chance"),
-        note=note(member),
+        note="measuring" if active(member) else note(member),
         named=named,
         look=look,
     )

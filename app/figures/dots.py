@@ -79,8 +79,8 @@ def followed(
             cliponaxis=False,
             marker=dict(
                 size=11,
-                symbol=row["symbol"],
-                color=row["colour"] if known else look.page,
+                symbol=row["symbol"] if known else f"{row['symbol']}-open",
+                color=row["colour"],
                 line=dict(color=row["colour"], width=1.75),
             ),
             name=plain(row["label"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from engine.analysis.period import Curve
 
@@ -11,6 +12,28 @@ from engine.analysis.period import Curve
 def hole(residues: int, stride: int, depth: float, top: float = 0.8, phase: int = 0) -> np.ndarray:
     """[R] flat at `top` but for one phase of the stride."""
     return np.where(np.arange(residues) % stride == phase % stride, top - depth, top)
+
+
+def shape(name: str, stride: int) -> np.ndarray:
+    """[S] from 0 (best phase) to 1 (worst)."""
+    phase = np.arange(stride)
+    return {
+        "hole": phase == 0,
+        "two holes": np.isin(phase, (0, stride // 3)),
+        "half": phase < stride // 2,
+        "saw-tooth": phase / (stride - 1),
+        "slope and hole": np.where(phase == 0, 1.0, 0.3 * phase / (stride - 1)),
+    }[name].astype(float)
+
+
+def correlated(rng: np.random.Generator, chances: np.ndarray, n: int) -> np.ndarray:
+    """[n, R] chances of samples, some easy and some hard, whose mean is `chances` [R] or [n, R].
+
+    Probit with a sample's own shift of variance 1: two copies of a sample correlate by about .5 on
+    that scale.
+    """
+    shifted = stats.norm.ppf(chances) * np.sqrt(2) + rng.normal(0, 1, (n, 1))
+    return stats.norm.cdf(shifted)
 
 
 def answered(rng: np.random.Generator, chances: np.ndarray) -> np.ndarray:

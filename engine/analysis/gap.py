@@ -118,13 +118,14 @@ def gap_interval(values: np.ndarray, stride: int, counts: np.ndarray) -> tuple[f
     mean = folded.mean(axis=0)
     observed = float(np.ptp(mean))
     noise = (resampled_means(folded, counts) - mean) * reach(n) / stats.norm.ppf(0.975)
-    alike = float(np.quantile(np.ptp(noise, axis=1), 0.95))
+    noise = np.ascontiguousarray(noise.T)  # [S, draws]
+    alike = float(np.quantile(np.ptp(noise, axis=0), 0.95))
     tied = _tied(mean, alike)
     free = _apart(mean, alike)
 
     def shown(gap: float, shape: np.ndarray) -> np.ndarray:
         """Gaps that curves of a true gap and this shape would show."""
-        return np.ptp(gap * shape + noise, axis=1)
+        return np.ptp(gap * shape[:, None] + noise, axis=0)
 
     low = _crossing(lambda d: np.mean(shown(d, tied) >= observed - 1e-12) > TAIL, observed)
     high = _crossing(

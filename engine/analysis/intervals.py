@@ -60,6 +60,8 @@ def resampled_means(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
     NaN entries are left out; a column that a draw leaves empty is NaN in that draw.
     """
     known = np.isfinite(values)
+    if known.size and known.all():
+        return (counts @ values) / counts.sum(axis=1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
         return (counts @ np.where(known, values, 0.0)) / (counts @ known.astype(float))
 

@@ -48,7 +48,8 @@ def _cumulated(places: int, records: int, place: int) -> np.ndarray:
     total = sum(weights)
     if not total:
         raise ValueError(f"no layout of {records} pairs in {places} places has one at {place}")
-    return np.cumsum([weight / total for weight in weights])
+    sums = np.cumsum([weight / total for weight in weights])
+    return sums / sums[-1]  # rounded shares may sum to less than 1, and a draw lie above
 
 
 def lattice(places: int, pitch: int, start: int) -> np.ndarray:

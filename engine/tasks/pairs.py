@@ -67,6 +67,9 @@ class Pairs:
     def check(self) -> list[FieldError]:
         if self.pitch == 1:
             return [FieldError("pitch", "a record takes two places: 0, or 2 and more")]
+        if not self.count:
+            told = f"no record fits at every phase of {self.pitch} in {self.places} places"
+            return [FieldError("pitch", f"{told}; at most {self.places - 1}")]
         if self.count > self.symbols:
             told = f"{self.count} records need as many different keys; there are {self.symbols}"
             return [FieldError("symbols", f"{told} symbols")]
@@ -109,7 +112,8 @@ class Pairs:
         rivals = [int(v) for v in values[1 : 1 + self.rivals]]
         layout = Layout(self, lead, keys, values, fill, seed)
         middle = self.first + (self.places - self.first) // 4 + int(rng.integers(0, 24))
-        starts = layout.starts(index, min(middle, self.places - 2))
+        most = self.pitch * self.count - 1 if self.pitch else self.places - 2
+        starts = layout.starts(index, min(middle, most))
         tokens, roles = layout.prompt(starts)
         at = len(lead) + int(starts[0])
         return LogicalSample(
@@ -176,7 +180,8 @@ class Layout:
         """One copy per residue: the asked record at first + G + r, r = 0 … R − 1 (SCIENCE §2)."""
         task, lead = self.task, len(self.lead)
         base = task.first + lead_fillers(sample.index, modulus)
-        needed = task.first + 3 * (modulus - 1) + 2
+        last = task.first + 3 * (modulus - 1)
+        needed = (last // task.pitch + 1) * task.pitch + 1 if task.pitch else last + 2
         if needed > task.places:
             raise refusal(
                 "task.places",
@@ -248,7 +253,7 @@ def spacers(tokenizer: Any) -> np.ndarray:
     found: list[int] = []
     for text in CANDIDATES:
         ids = plain_ids(tokenizer, text)
-        if len(ids) == 1 and ids[0] not in found:
+        if len(ids) == 1 and ids[0] not in {*found, *tokenizer.all_special_ids}:
             found.append(ids[0])
         if len(found) == SPACERS:
             break

@@ -55,7 +55,7 @@ def _ask(name: str, *args: Any, **options: Any) -> Any:
         return getattr(_client(), name)(*args, **options)
 
 
-@st.cache_data(ttl=5, show_spinner=False)
+@st.cache_data(ttl=30, show_spinner=False)  # a run's end clears it
 def schema() -> dict:
     return _ask("schema")
 

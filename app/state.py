@@ -23,11 +23,19 @@ PAGES = Path(__file__).with_name("app_pages")
 
 def start() -> Any:
     """The gallery.  The default page has no path of its own, so no link to it holds a state."""
-    return st.Page(PAGES / "start.py", title="Start", default=True)
+    return _page("start.py", title="Start", default=True)
 
 
 def explore() -> Any:
-    return st.Page(PAGES / "explore.py", title="Explore", url_path="explore")
+    return _page("explore.py", title="Explore", url_path="explore")
+
+
+def _page(file: str, **options: Any) -> Any:
+    """Made once a session: its path is looked up on the disk, and Start has a dozen links."""
+    made = st.session_state.setdefault("pages", {})
+    if file not in made:
+        made[file] = st.Page(PAGES / file, **options)
+    return made[file]
 
 
 def benchmark() -> Any:

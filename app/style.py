@@ -9,13 +9,13 @@ import streamlit as st
 
 from app import state
 
-SHEET = Path(__file__).with_name("style.css")
+SHEET = Path(__file__).with_name("style.css").read_text("utf-8")
 LOGOS = Path(__file__).with_name("assets")
 
 
 def apply() -> None:
     """Put the style sheet on the page and watch the light/dark switch."""
-    st.html(f"<style>{SHEET.read_text('utf-8')}</style>")
+    st.html(f"<style>{SHEET}</style>")
     _watch(state.theme())
 
 

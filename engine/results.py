@@ -12,6 +12,7 @@ import logging
 import math
 import threading
 import time
+from collections import defaultdict
 from typing import Any
 
 from engine.costs import cost, density
@@ -226,6 +227,9 @@ class Results:
     def gallery(self) -> list[dict]:
         """The presets of the start page, with the numbers of a stored result where there is one."""
         kept, cards, blank = self.store.summaries(), [], summary(NOTHING)
+        stored = defaultdict(list)
+        for run in self.store.runs():  # one query: a query a preset would take most of the time
+            stored[run.key].append(run)
         for preset in (preset for preset in presets().values() if preset.gallery):
             try:
                 spec = check_spec(preset.spec)
@@ -234,9 +238,7 @@ class Results:
                 continue
             # A preset may be another's control, whose rows have no report of their own.
             values = spec.to_dict()
-            runs = sorted(
-                self.store.runs_of(spec.key), key=functools.partial(_preference, values=values)
-            )
+            runs = sorted(stored[spec.key], key=functools.partial(_preference, values=values))
             told = (kept[run.id] for run in runs if kept.get(run.id, blank)["finding"])
             numbers = next(told, blank)
             cards.append(

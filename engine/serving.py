@@ -62,7 +62,9 @@ def forget_address() -> None:
 
 def bind(port: int) -> socket.socket:
     """A listening socket on 127.0.0.1; port 0 takes a free one.  OSError if it is taken."""
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # The protocol is named: of sockets without one asyncio sets no TCP_NODELAY, and every answer
+    # then waits 40 ms for a delayed acknowledgement.
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((HOST, port))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
+import socket
 import stat
 import threading
 import time
@@ -13,6 +15,7 @@ import live
 import numpy as np
 import pytest
 
+from engine import serving
 from engine.client import NotFound, Refused
 from engine.guard import MAX_BODY
 
@@ -52,6 +55,12 @@ def test_only_the_owner_reads_the_address(service):
     mode = (service.home / "service.json").stat().st_mode
     assert stat.S_IMODE(mode) == 0o600
     assert service.address().url.startswith("http://127.0.0.1:")
+
+
+def test_answers_do_not_wait_for_acknowledgements():
+    """asyncio sets TCP_NODELAY on sockets of a named protocol alone; without, a call took 40 ms."""
+    with contextlib.closing(serving.bind(0)) as sock:
+        assert sock.proto == socket.IPPROTO_TCP
 
 
 @pytest.mark.parametrize("path", ["/health", "/runs", "/docs", "/openapi.json", "/nowhere"])

@@ -154,24 +154,22 @@ def gallery(presets: list[dict]) -> None:
                     height=64,
                     look=look,
                 )
-                st.html(f'<div class="ps-gallery">{image(picture, preset["title"])}</div>')
+                words = preset.get("finding") or "Not measured here yet: open it and press Run."
                 st.page_link(
                     state.explore(), label=preset["title"], query_params={"key": preset["key"]}
                 )
-                words = preset.get("finding") or "Not measured here yet: open it and press Run."
-                st.html(f'<div class="ps-gallery"><p>{escape(words)}</p></div>')
+                st.html(
+                    f'<div class="ps-gallery">{image(picture, preset["title"])}'
+                    f"<p>{escape(words)}</p></div>"
+                )
 
 
 def recent(rows: list[dict]) -> None:
     text("section", "Recent runs", tag="h2")
     if not rows:
         text("note", "None yet. Open a preset, change its stride, and press Run.")
-        return
     for row in rows[:RECENT]:
-        when, words = st.columns([1, 8], vertical_alignment="center", gap="xsmall")
-        when.html(f'<span class="ps-note">{escape(ago(row.get("created")))}</span>')
-        with words:
-            st.page_link(state.explore(), label=line(row), query_params={"key": row["key"]})
+        st.page_link(state.explore(), label=line(row), query_params={"key": row["key"]})
 
 
 def news(entries: list[tuple[str, str]]) -> None:
@@ -179,18 +177,19 @@ def news(entries: list[tuple[str, str]]) -> None:
     if not entries:
         return
     body = "".join(f"<span>{escape(v)}</span><span>{escape(words)}</span>" for v, words in entries)
-    text("section", "What is new", tag="h2")
-    st.html(f'<div class="ps-rows">{body}</div>')
+    heading = html_of("section", "What is new", tag="h2")
+    st.html(f'{heading}<div class="ps-rows">{body}</div>')
 
 
 def line(row: dict) -> str:
-    """`Banner, pooled W4 S4, one-hot 2: worst .301, period 4`, literal in Markdown."""
+    """`Banner, pooled W4 S4, one-hot 2: worst .301, period 4 · 2 h ago`, literal in Markdown."""
     told = f"{row.get('title') or row.get('task')}, {row.get('phrase')}"
     if row.get("status") == "done":
         told += f": worst {number(row.get('worst'))}, period {row.get('period') or 'none'}"
     else:
         told += f": {row.get('status')}"
-    return prose(told + (" (older code version)" if row.get("stale") else ""))
+    told = prose(told + (" (older code version)" if row.get("stale") else ""))
+    return f"{told} :gray[· {prose(ago(row.get('created')))}]"
 
 
 SAMPLE = {

@@ -145,6 +145,10 @@ class Client:
     def run(self, key: str) -> dict:
         return self._json("GET", f"/runs/{_safe(key)}")
 
+    def depth(self, key: str) -> dict | None:
+        """Accuracy of a benchmark by distance to the query and by records in the same window."""
+        return self._json("GET", f"/runs/{_safe(key)}/depth")
+
     def answers(self, key: str, control: bool = False, scan: bool = False):
         return self._frame(f"/runs/{_safe(key)}/answers", control=control, scan=scan)
 

@@ -37,6 +37,7 @@ NOTHING: dict[str, Any] = {
     ),
     "residues": [], "shifts": [], "folded": [], "tokens": [], "warnings": [], "n_samples": 0,
     "period": {"detected": None, "p": None, "configured": None, "candidates": [], "spectrum": []},
+    "combined": [],
 }  # fmt: skip
 
 
@@ -113,6 +114,7 @@ class Results:
             return NOTHING | {"warnings": [told]}
 
     def _compute(self, run: Run, spec: SweepSpec) -> dict:
+        from engine.analysis.benchmark import combined
         from engine.analysis.report import report
 
         answers = self.store.answers(run.id)
@@ -134,7 +136,16 @@ class Results:
             control_name=_control_name(spec),
             adjacent_pairs=getattr(spec.task, "adjacent_pairs", False),
         )
+        if getattr(spec.task, "one_token", False) and spec.stride:
+            made["combined"] = combined(answers, spec.stride, seed=spec.settings.seed)
         return clean(NOTHING | {"modulus": spec.settings.modulus} | made)
+
+    def depth(self, run: Run) -> dict | None:
+        """Accuracy by depth and by density, of a benchmark's finished run."""
+        from engine.depth import depth
+
+        spec = self.spec(run.key)
+        return spec and clean(depth(spec, self.store.answers(run.id)))
 
     def scan(self, run: Run) -> dict | None:
         from engine.analysis.layers import layer_scan

@@ -156,6 +156,10 @@ def _commands(app: FastAPI, engine: Engine) -> None:
         run = find(engine, key)
         return JSONResponse(clean(results.show(run, queue.progress(run))))
 
+    @app.get("/runs/{key}/depth")
+    def depth(key: str) -> JSONResponse:
+        return JSONResponse(results.depth(find(engine, key)))
+
     @app.post("/runs/{key}/cancel")
     def cancel(key: str) -> JSONResponse:
         find(engine, key)

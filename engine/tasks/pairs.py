@@ -56,6 +56,7 @@ class Pairs:
 
     size_field = "records"
     adjacent_pairs = True
+    one_token = True
 
     def protocols(self) -> tuple[str, ...]:
         return ("outer",) if self.pitch else ("in_sequence", "outer")

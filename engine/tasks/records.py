@@ -61,6 +61,7 @@ class Records:
     )
 
     size_field = "records"
+    one_token = True
 
     def protocols(self) -> tuple[str, ...]:
         return ("in_sequence", "outer", "grid_origin", "lengthen")

@@ -28,12 +28,12 @@ NUMBERS = (
 
 def benchmark(results: Results) -> dict:
     """{members, published} for the page."""
-    members = [_member(results, member) for member in family().values()]
+    here = shelf.listed()
+    members = [_member(results, m, here.get(m.name)) for m in family().values()]
     return {"members": members, "published": published()}
 
 
-def _member(results: Results, member: Member) -> dict:
-    found = shelf.describe(member.name)
+def _member(results: Results, member: Member, found: Header | None) -> dict:
     preset = family_presets()[member.name]
     entry = about(member, found) | {"preset": preset.name, "spec": preset.spec}
     entry |= {"key": None, "status": "missing", "stale": False}

@@ -43,6 +43,12 @@ def train(
         raise SpecError(FieldError("name", "give one name, or --family; --list shows the names"))
     if seed is not None and not 0 <= seed < 2**31:
         raise SpecError(FieldError("seed", f"must be from 0 to {2**31 - 1}, not {seed}"))
+    if seed is not None and family:
+        raise SpecError(FieldError("seed", "goes with one name; --family has its own seeds"))
+    if seed is not None and "-seed" in name:
+        raise SpecError(FieldError("seed", f"the name tells a seed already: {name}"))
+    if workers < 0:
+        raise SpecError(FieldError("workers", f"must not be negative, not {workers}"))
     if family:
         chosen = list(members.family().values())
     else:

@@ -61,9 +61,11 @@ def header(path: Path) -> Header:
             )
         config, recipe = parse(Config, values["config"]), parse(Recipe, values["recipe"])
         return Header(config, recipe, dict(values["notes"]))
+    except SpecError:  # a ValueError as well
+        raise
     except ConfigError as error:
         raise refuse(path, str(error)) from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise refuse(path, "its config is damaged") from None
 
 
@@ -74,10 +76,12 @@ def _metadata(path: Path) -> dict[str, str]:
             size = int.from_bytes(file.read(8), "little")
             if not 2 <= size <= MAX_HEADER:
                 raise refuse(path, "it is no safetensors file")
-            return json.loads(file.read(size)).get("__metadata__") or {}
+            return dict(json.loads(file.read(size)).get("__metadata__") or {})
+    except SpecError:  # a ValueError as well
+        raise
     except OSError as error:
         raise refuse(path, error.strerror or str(error)) from None
-    except (ValueError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         raise refuse(path, "its header is damaged") from None
 
 
@@ -129,8 +133,8 @@ def load_model(path: Path, dtype: str = "float32") -> Any:
     from engine.models.controlled.model import Controlled
 
     found = read(path)
-    model = Controlled(found.config)
-    wanted = dict(model.named_parameters())
+    with torch.device("meta"):  # shapes alone: what a config claims may not fit the memory
+        wanted = dict(Controlled(found.config).named_parameters())
     if lacking := sorted(wanted.keys() - found.tensors.keys()):
         raise refuse(path, f"it lacks {len(lacking)} of its tensors ({lacking[0]})")
     if extra := sorted(found.tensors.keys() - wanted.keys()):
@@ -142,6 +146,8 @@ def load_model(path: Path, dtype: str = "float32") -> Any:
             raise refuse(path, f"the shape of {name} is {shapes}")
         if not tensor.is_floating_point() or not bool(torch.isfinite(tensor).all()):
             raise refuse(path, f"{name} holds numbers that are not finite")
-        parameter.data = tensor.to(torch.float32)
+    model = Controlled(found.config)
+    for name, parameter in model.named_parameters():
+        parameter.data = found.tensors[name].to(torch.float32)
     model.lm_head.weight = model.model.embed_tokens.weight
     return model.to(getattr(torch, dtype)).eval().requires_grad_(False)

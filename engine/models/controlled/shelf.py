@@ -6,6 +6,7 @@ Reads headers only; imports no torch.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from pathlib import Path
@@ -14,6 +15,7 @@ from engine import paths
 from engine.models.controlled import checkpoint
 from engine.models.controlled.checkpoint import Header
 from engine.models.controlled.family import family
+from engine.registry import SpecError
 
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}")
 
@@ -35,11 +37,11 @@ def find(name: str) -> Path | None:
             path = folder / f"{name}.safetensors"
             if path.is_file():
                 return path
-        return None
     if name.endswith(".safetensors"):
-        path = Path(name).expanduser()
-        if path.is_file() and checkpoint.is_ours(path):
-            return path
+        with contextlib.suppress(OSError, RuntimeError):  # too long a name, no such user
+            path = Path(name).expanduser()
+            if path.is_file() and checkpoint.is_ours(path):
+                return path
     return None
 
 
@@ -63,11 +65,20 @@ def missing(name: str) -> bool:
 
 
 def listed() -> dict[str, Header]:
-    """name → header of every controlled model that is here, the family's order first."""
+    """name → header of every controlled model that is here, the family's order first; one that is
+    damaged is left out.
+    """
     here = [p.stem for folder in (shipped_folder(), own_folder()) for p in _files(folder)]
     order = {name: i for i, name in enumerate(family())}
     found = sorted(set(here), key=lambda name: (order.get(name, len(order)), name))
-    return {name: header for name in found if (header := describe(name))}
+    return {name: header for name in found if (header := _sound(name))}
+
+
+def _sound(name: str) -> Header | None:
+    try:
+        return describe(name)
+    except SpecError:
+        return None
 
 
 def _files(folder: Path) -> list[Path]:

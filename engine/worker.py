@@ -156,16 +156,18 @@ class Office:
                 self.serve(request)
 
     def loaded(self, model: Any) -> Any:
-        """The model, from memory if it is warm."""
+        """The model, from memory if it is warm and its files are as they were."""
         from engine.models.loader import load_model
+        from engine.models.prints import fingerprint
 
-        if model not in self.models:
+        known = model, fingerprint(model.id, model.revision)
+        if known not in self.models:
             _prepare_torch()
             while len(self.models) >= KEPT_MODELS:
                 self.models.popitem(last=False)
-            self.models[model] = load_model(model)
-        self.models.move_to_end(model)
-        return self.models[model]
+            self.models[known] = load_model(model)
+        self.models.move_to_end(known)
+        return self.models[known]
 
     def built(self, spec: Any) -> list:
         """All copies of a spec, ordered by (sample, shift)."""

@@ -168,7 +168,9 @@ def test_seeds_tell_their_spread(every):
 def test_doubt_tells_control_chance_and_what_is_not_sound(every):
     own = of(every, "full-dense", "w8s8-dense")
     told = findings.doubt(own)
-    assert told.startswith("The full cache is flat at .953 (gap .012); a guess gives .016.")
+    assert told.startswith(
+        "The full cache is flat at .953 (gap .012, .03 by chance); a guess gives .016."
+    )
     own[0]["training_accuracy"] = 0.87
     own[1]["stale"] = True
     own[1]["numbers"]["mean_low"] = 0.01
@@ -176,8 +178,8 @@ def test_doubt_tells_control_chance_and_what_is_not_sound(every):
     assert "Below .90 in training, and no yardstick: Full, M = 40 (.87)." in told
     assert "1 result is from an older code version." in told
     assert "is at chance: its gap says nothing" in told
-    own[0]["numbers"]["gap"] = 0.2
-    assert "The full cache is at .953 (gap .200)" in findings.doubt(own)
+    own[0]["numbers"] |= {"gap": 0.2, "gap_p": 0.001}
+    assert "The full cache is at .953 (gap .200, .03 by chance)" in findings.doubt(own)
 
 
 def test_context_counts_residues_prompts_and_parameters(every):
@@ -239,7 +241,7 @@ def test_the_boundary_alone(every):
     for row in own[0]["numbers"]["folded"]:
         row |= {"low": 0.0, "high": 1.0}
     assert "may explain all of it" in claims.boundary_only(own)
-    assert claims.boundary_only([]) == claims.NOT_YET
+    assert claims.boundary_only([]) == "The boundary: not measured yet"
 
 
 def test_rope_and_gates_fail_only_where_the_period_stays(every):
@@ -253,7 +255,8 @@ def test_rope_and_gates_fail_only_where_the_period_stays(every):
     set_period(plain, None)
     assert "neither reading is settled" in claims.rope(bare, plain)
     assert "neither reading is settled" in claims.gates(uniform, [plain])
-    assert claims.rope(None, plain) == claims.gates(None, []) == claims.NOT_YET
+    assert claims.rope(None, plain) == "RoPE: not measured yet"
+    assert claims.gates(None, []) == "Learned gates: not measured yet"
 
 
 def test_the_width(every):
@@ -265,7 +268,7 @@ def test_the_width(every):
     set_period(at_window[0], 4)
     told = claims.width(at_window, at_stride)
     assert told == "Not the width: at W = 8 the period is S, and at S = 4 it stays 4"
-    assert claims.width(at_window[:1], at_stride) == claims.NOT_YET
+    assert claims.width(at_window[:1], at_stride) == "The width: not measured yet"
 
 
 # ---- coverage and repairs

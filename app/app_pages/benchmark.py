@@ -45,9 +45,7 @@ def open_below(schema: dict, members: list[dict], seen: list[dict], measure: str
         opened.opened(subject, members, measure)
         if not subject.active and subject.report.get("residues"):
             below.details(subject, schema, members, measure)
-            st.space("medium")
             below.depth(subject, members)
-            st.space("small")
             below.answers(subject)
     into_view.to_opened()
 

@@ -32,6 +32,7 @@ def depth(subject: Opened, members: list[dict]) -> None:
         return
     look = look_of(state.theme())
     place = family.places(members).get((subject.member or {}).get("name", ""), 0)
+    st.space("medium")
     text("section", claims.depth(told), tag="h2")
     text(
         "doubt",
@@ -64,6 +65,7 @@ def answers(subject: Opened) -> None:
     rows = (subject.run or {}).get("combined")
     if not rows:
         return
+    st.space("small")
     text("section", claims.combined(rows), tag="h2")
     text(
         "note",
@@ -106,34 +108,41 @@ def html_table(heads: Sequence[str], rows: Sequence[Sequence[Any]], *, words: in
 def details(subject: Opened, schema: dict, members: list[dict], measure: str) -> None:
     """Numbers in full, cost, the fold, and where else the run can be opened; then the design."""
     split = subject.report.get("within_gap") is not None and bool(subject.stride)
+    told = facts(subject)
     st.space("small")
     left, right = st.columns([1, 1], gap="large")
     with left:
         text("chart-title", "Numbers and cost", tag="div")
-        body = "".join(
-            f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts(subject)
-        )
-        st.html(f'<dl class="ps-facts">{body}</dl>')
-        with st.container(horizontal=True, vertical_alignment="center"):
-            if (subject.spec.get("task") or {}).get("kind") in schema.get("tasks", {}):
-                st.page_link(
-                    state.explore(),
-                    label="Open on Explore",
-                    icon=":material/arrow_forward:",
-                    icon_position="right",
-                    query_params={"key": subject.key},
-                )
-            spec_download(subject)
+        _facts(told if split else told[: (len(told) + 1) // 2])
     with right:
         if split:
             look = look_of(state.theme())
             place = family.places(members).get((subject.member or {}).get("name", ""), 0)
             fold(subject, mark(place, look), measure, look)
         else:
+            text("chart-title", "\u00a0", tag="div")
+            _facts(told[(len(told) + 1) // 2 :])
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if (subject.spec.get("task") or {}).get("kind") in schema.get("tasks", {}):
+            st.page_link(
+                state.explore(),
+                label="Open on Explore",
+                icon=":material/arrow_forward:",
+                icon_position="right",
+                query_params={"key": subject.key},
+            )
+        spec_download(subject)
+    table = st.expander(
+        "Design table: where the targets stand", key="design-table", on_change="rerun"
+    )
+    if table.open:  # the copies are planned only when asked for
+        with table:
             _design(subject)
-    if split:
-        with st.expander("Design table: where the targets stand"):
-            _design(subject)
+
+
+def _facts(told: list[tuple[str, str]]) -> None:
+    body = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in told)
+    st.html(f'<dl class="ps-facts">{body}</dl>')
 
 
 def facts(subject: Opened) -> list[tuple[str, str]]:
@@ -142,8 +151,8 @@ def facts(subject: Opened) -> list[tuple[str, str]]:
     if report.get("folded_gap") is not None:
         told = f"{number(report['folded_gap'])}, {number(report.get('gap_null'), 2)} by chance, "
         out.append(("Gap over phases", told + p_value(report.get("gap_p"))))
-        span = between(report.get("excess_low"), report.get("excess_high"))
-        out.append(("Gap beyond chance", f"{number(report.get('excess'))} ({span})"))
+        sure = between(report.get("excess_low"), report.get("excess_high"))
+        out.append(("Its 95 %, without the bias", sure or NOTHING))
     out.append(("Spread over residues (sd)", number(report.get("sigma"))))
     if report.get("within_gap") is not None:
         out.append(("Within the window", number(report["within_gap"])))

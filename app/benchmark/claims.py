@@ -10,7 +10,7 @@ from app.benchmark.family import follows, measured, numbers, period
 from app.benchmark.findings import LEVEL, listed, separate, two
 from app.words import number, sentence
 
-NOT_YET = "Not measured yet"
+NOT_YET = "not measured yet"
 SOURCE_MEAN = 0.5  # the toy study's constant mean
 
 
@@ -113,7 +113,7 @@ def split_members(members: list[dict]) -> list[dict]:
 def boundary_only(members: list[dict]) -> str:
     own = split_members(members)
     if not own:
-        return NOT_YET
+        return f"The boundary: {NOT_YET}"
     k, n = sum(uneven(numbers(m)["folded"], m["stride"]) for m in own), len(own)
     if not k:
         return "Inside the window no gap is resolved: the boundary may explain all of it"
@@ -126,7 +126,7 @@ def boundary_only(members: list[dict]) -> str:
 
 def rope(bare: dict | None, with_rope: dict | None) -> str:
     if not (bare and with_rope and measured(bare) and measured(with_rope)):
-        return NOT_YET
+        return f"RoPE: {NOT_YET}"
     if follows(bare) and follows(with_rope):
         return f"Not RoPE: without it the period of {period(bare)} is there too"
     if period(bare) is None and follows(with_rope):
@@ -137,7 +137,7 @@ def rope(bare: dict | None, with_rope: dict | None) -> str:
 def gates(uniform: dict | None, learned: list[dict]) -> str:
     learned = [m for m in learned if measured(m)]
     if not (uniform and measured(uniform) and learned):
-        return NOT_YET
+        return f"Learned gates: {NOT_YET}"
     if follows(uniform) and all(map(follows, learned)):
         return f"Not the learned gate: a uniform mean has the period of {period(uniform)} too"
     if period(uniform) is None and all(map(follows, learned)):
@@ -148,7 +148,7 @@ def gates(uniform: dict | None, learned: list[dict]) -> str:
 def width(at_window: list[dict], at_stride: list[dict]) -> str:
     """`at_window`: one W, several S.  `at_stride`: one S, several W."""
     if len(at_window) < 2 or len(at_stride) < 2:
-        return NOT_YET
+        return f"The width: {NOT_YET}"
     window, stride = at_window[0]["window"], at_stride[0]["stride"]
     a, b = sum(map(follows, at_window)), sum(map(follows, at_stride))
     if a == len(at_window) and b == len(at_stride):

@@ -99,8 +99,7 @@ def _rope(members: list[dict], places: dict, look: Look) -> None:
     bare = _first(members, lambda m: not m.get("rope") and not family.full(m))
     other = family.twin(members, bare) if bare else None
     _sub(claims.rope(bare, other))
-    if not (bare and other):
-        text("note", "The family has no model without RoPE.")
+    if not _ready([bare, other], "a model without RoPE and its twin"):
         return
     _pair([bare], [other], ("Without RoPE", "With RoPE"), "rope", places, look)
 
@@ -111,10 +110,18 @@ def _gates(members: list[dict], places: dict, look: Look) -> None:
     scalar = family.twin(members, uniform) if uniform else None
     learned = [m for m in (scalar, vector) if m]
     _sub(claims.gates(uniform, learned))
-    if not (uniform and learned):
-        text("note", "The family has no model with a uniform gate.")
+    if not _ready([uniform, *learned], "a model with a uniform gate and its twin"):
         return
     _pair([uniform], learned, ("Uniform mean", "Learned gates"), "gates", places, look)
+
+
+def _ready(chosen: list[dict | None], what: str) -> bool:
+    """Whether one of them is measured; else it is said what to run."""
+    if any(m and measured(m) for m in chosen):
+        return True
+    names = [m["label"] for m in chosen if m]
+    text("note", f"Run {' and '.join(names) if names else what} to compare them.")
+    return False
 
 
 def _first(members: list[dict], test) -> dict | None:

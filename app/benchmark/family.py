@@ -166,12 +166,13 @@ def _with_twins(members: list[dict], chosen: list[dict]) -> list[dict]:
 
 
 def _by_control(members: list[dict], chosen: list[dict]) -> list[Group]:
-    """A group a control, the largest first; where each has one memory, controls are one row."""
+    """A group a control, the largest with numbers first; where each has one memory, controls are
+    one row."""
     known = named(members)
     by: dict[str, list[dict]] = {}
     for member in chosen:
         by.setdefault(member.get("control") or "", []).append(member)
-    order = sorted(by, key=lambda name: -len(by[name]))
+    order = sorted(by, key=lambda name: (not any(map(measured, by[name])), -len(by[name])))
     groups = []
     for name in order:
         front = [known[name]] if name in known else []

@@ -10,7 +10,6 @@ from app.benchmark import family
 from app.benchmark.family import follows, full, measured, numbers, period, stride
 from app.words import number, sentence
 
-FLAT = 0.05  # a control's gap up to this, with no period, is called flat
 LEARNED = 0.9  # training accuracy below which a control is no yardstick
 LEVEL = 0.05
 NOTHING_YET = "Nothing is measured here yet"
@@ -194,7 +193,7 @@ def doubt(members: list[dict]) -> str:
 def _control_line(controls: list[dict]) -> str:
     if not controls:
         return "No full cache is measured beside them yet, so nothing tells memory from task."
-    flat = all(numbers(m)["gap"] <= FLAT and period(m) is None for m in controls)
+    flat = all(period(m) is None and (numbers(m).get("gap_p") or 0) > LEVEL for m in controls)
     means = sorted(numbers(m)["mean"] for m in controls)
     mean = number(means[0])
     if number(means[-1]) != mean:
@@ -203,7 +202,9 @@ def _control_line(controls: list[dict]) -> str:
     chance = numbers(controls[0]).get("chance")
     noun = "The full cache is" if len(controls) == 1 else f"The {len(controls)} full caches are"
     told = f"{noun} {'flat ' if flat else ''}at {mean} (gap "
-    told += ("" if len(controls) == 1 else "up to ") + number(widest) + ")"
+    told += ("" if len(controls) == 1 else "up to ") + number(widest)
+    null = [numbers(m)["gap_null"] for m in controls if numbers(m).get("gap_null") is not None]
+    told += f", {two(max(null))} by chance)" if null else ")"
     return told + (f"; a guess gives {number(chance)}." if chance is not None else ".")
 
 

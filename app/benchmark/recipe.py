@@ -43,6 +43,8 @@ def recipe(schema: dict, asked: dict[str, Any]) -> dict:
     }
     if not model.get("controlled"):
         return spec | {"memory": dict(asked["memory"])}
+    if model.get("pitch"):  # trained on one record every so many tokens
+        spec["task"]["pitch"] = model["pitch"]
     spec["memory"] = {"kind": "trained"} if model.get("window") else {"kind": "full"}
     if model.get("control"):
         spec["control"] = {"model": {"id": model["control"]}, "memory": {"kind": "full"}}

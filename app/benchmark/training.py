@@ -33,11 +33,12 @@ def coverage(members: list[dict]) -> None:
     look = look_of(state.theme())
     text("section", claims.coverage(roles), tag="h2")
     text("doubt", claims.coverage_line(roles))
-    left, right = st.columns(2, gap="medium")
-    with left:
-        _by_phase(roles, look)
-    with right:
-        _learning(roles, look)
+    if any(measured(m) or m.get("curve") for m in roles.values()):
+        left, right = st.columns(2, gap="medium")
+        with left:
+            _by_phase(roles, look)
+        with right:
+            _learning(roles, look)
     rows = []
     for role, member in roles.items():
         report = numbers(member)
@@ -129,6 +130,7 @@ def trainings() -> None:
     """Running and recent trainings, refreshed while one runs; nothing where there are none."""
     if not _shown():
         return
+    st.space("medium")
     text("section", "Training", tag="h2")
     text("note", "Start one with phasescope train NAME; it goes on without the dashboard.")
     running = any(run.get("state") == "running" for run in _shown())

@@ -73,6 +73,7 @@ def panel(
         )
     elif note:
         placeholder(fig, look, note)
+        fig.layout.annotations[-1].y = 0.74  # between two gridlines
     probability_axis(fig, small=True)
     fig.update_yaxes(ticktext=["0", ".5", "1"])
     residue_axis(fig, modulus, step=6, title=f"target position mod {modulus}" if named else "")

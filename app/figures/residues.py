@@ -78,6 +78,7 @@ def by_residue(
             ends.append((last, plain(line.name), line.mark.text))
     if not any(len(line.frame) for line in lines):
         placeholder(fig, look, "not run yet")
+        fig.layout.annotations[-1].y = 0.61  # between two gridlines
     if boundary and lines and len(lines[0].frame) and stride:
         _name_boundary(fig, lines[0], stride)
     probability_axis(fig, title=measure)

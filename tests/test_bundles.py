@@ -9,6 +9,7 @@ import struct
 import zipfile
 
 import made_rows
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -53,6 +54,26 @@ def everything(store) -> list:
         store.ask(f"select * from {name} order by all")
         for name in ("runs", "answers", "tokens", "specs", "jobs")
     ]
+
+
+@pytest.mark.parametrize(("name", "schema"), bundles.SCHEMAS.items())
+def test_floats_are_packed_small_and_bit_for_bit(name, schema):
+    rng = np.random.default_rng(0)
+    columns = {}
+    for field in schema:
+        kind = field.type.value_type if pa.types.is_list(field.type) else field.type
+        values = np.log(rng.random(10_000)) if pa.types.is_floating(kind) else [1] * 10_000
+        if pa.types.is_list(field.type):
+            columns[field.name] = [[value] * 2 for value in values]
+        else:
+            columns[field.name] = pa.array(values).cast(kind)
+    table = pa.table(columns, schema=schema)
+    packed, plain = bundles._parquet(table), io.BytesIO()
+    pq.write_table(table, plain, compression="zstd", compression_level=9)
+    assert pq.read_table(io.BytesIO(packed)).equals(table)
+    assert len(packed) < plain.tell()
+    file = f"run_{name}.parquet"  # a bundle of before still comes in
+    assert bundles._table(file, name, {file: plain.getvalue()}).equals(table)
 
 
 def test_what_goes_out_comes_in_and_only_once(sender, bundle, spec, tmp_path):

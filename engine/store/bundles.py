@@ -79,8 +79,21 @@ def export_run(store: Store, run: Run) -> bytes:
 
 
 def _parquet(table: pa.Table) -> bytes:
+    """Zstandard over Parquet; floats by their bytes' places, which takes a third off their size."""
+    floats, others = [], []
+    for field in table.schema:
+        inner = field.type.value_type if pa.types.is_list(field.type) else field.type
+        path = field.name if inner is field.type else f"{field.name}.list.element"
+        (floats if pa.types.is_floating(inner) else others).append(path)
     out = io.BytesIO()
-    pq.write_table(table, out, compression="zstd", compression_level=9)
+    pq.write_table(
+        table,
+        out,
+        compression="zstd",
+        compression_level=9,
+        use_dictionary=others,
+        column_encoding=dict.fromkeys(floats, "BYTE_STREAM_SPLIT"),
+    )
     return out.getvalue()
 
 

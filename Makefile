@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test setup model lint bench presets family clean
+.PHONY: run test setup model lint bench presets benchmarks family clean
 
 run: model
 	$(BIN)/phasescope dash
@@ -30,10 +30,17 @@ bench: model
 	$(BIN)/phasescope bench
 
 # Run every preset again and store its result for the gallery; after any change of the numbers.
+# The family's results go without their controls, which are presets too.
 presets: model
-	for preset in $$($(BIN)/python -m engine.presets); do \
-	  key=$$($(BIN)/phasescope run preset:$$preset --json | $(BIN)/python -c 'import json, sys; print(json.load(sys.stdin)["key"])') && \
-	  $(BIN)/phasescope export $$key --to data/presets/$$preset.zip || exit 1; \
+	for preset in $$($(BIN)/python -m engine.presets files); do \
+	  $(BIN)/phasescope run preset:$$preset --json >/dev/null && \
+	  $(BIN)/phasescope export preset:$$preset --to data/presets/$$preset.zip || exit 1; \
+	done
+
+benchmarks: setup
+	for preset in $$($(BIN)/python -m engine.presets family); do \
+	  $(BIN)/phasescope run preset:$$preset --json >/dev/null && \
+	  $(BIN)/phasescope export preset:$$preset --alone --to data/presets/$$preset.zip || exit 1; \
 	done
 
 # Train the shipped models again (about 90 CPU-minutes) and write their manifest.

@@ -211,9 +211,9 @@ class Client:
     def job(self, id: int) -> dict:
         return self._json("GET", f"/jobs/{int(id)}")
 
-    def export(self, key: str) -> bytes:
-        """The run and its control as a zip."""
-        return self._ask("GET", f"/runs/{_safe(key)}/bundle").content
+    def export(self, key: str, alone: bool = False) -> bytes:
+        """The run and its control as a zip; `alone` leaves the control out."""
+        return self._ask("GET", f"/runs/{_safe(key)}/bundle", params={"alone": alone}).content
 
     def bring_in(self, bundle: bytes) -> dict:
         """{key, added}"""

@@ -18,11 +18,12 @@ from engine.queue import Queue
 from engine.registry import FieldError, SpecError
 from engine.results import Results
 from engine.specs import SweepSpec
-from engine.store import Store
+from engine.store import Run, Store
 from engine.store.bundles import import_run
 
 log = logging.getLogger("phasescope")
 PLANS_KEPT = 16
+LAST = 3  # turn of the results that no start page waits for
 
 
 class Engine:
@@ -52,10 +53,10 @@ class Engine:
 
     def _prepare(self) -> None:
         """Bring in the presets' stored results; a damaged one must not keep the others out."""
-        known = sorted(presets().values(), key=lambda preset: not preset.gallery)
+        known = sorted(presets().values(), key=_turn)
         try:
             for preset in known:
-                if not preset.gallery:
+                if _turn(preset) == LAST:
                     self.ready.set()
                 if self._ending:
                     break
@@ -79,11 +80,25 @@ class Engine:
         except SpecError as error:
             log.error("preset %s: %s", preset.name, error)
             return
-        run = self.results.pick(done["key"])
+        run = self._shipped(done["key"])
         if done["added"] and run:
             self.store.change(run.id, title=preset.title)
-            self.results.report(run)
+            if run.control_run is None:
+                self._lend_control(run)
+            self.results.report(self.store.run(run.id))
         self.store.mark_shipped(digest)
+
+    def _shipped(self, key: str) -> Run | None:
+        """The stored result of a key that came with a preset."""
+        found = (run for run in self.store.runs_of(key) if run.source == "preset" and run.asked)
+        return next(found, None)
+
+    def _lend_control(self, run: Run) -> None:
+        """A family shares its controls: each is a preset of its own, and shipped once."""
+        spec = self.results.spec(run.key)
+        control = spec and spec.control and self._shipped(spec.control.key)
+        if control:
+            self.store.change(run.id, control_run=control.id)
 
     def plan(self, spec: SweepSpec) -> dict:
         """What will run; the page asks for it at every change and again at Run."""
@@ -97,6 +112,13 @@ class Engine:
             while len(self._plans) > PLANS_KEPT:
                 self._plans.popitem(last=False)
         return made
+
+
+def _turn(preset: Preset) -> int:
+    """When a result is brought in: the start page's first, each behind the control it leans on."""
+    if preset.spec["memory"]["kind"] != "trained":
+        return 0 if preset.gallery else 1
+    return 2 if preset.gallery else LAST
 
 
 def warm() -> None:

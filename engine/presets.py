@@ -6,6 +6,7 @@ Knows files and the words around a spec (title, caption, note).  Does not check 
 from __future__ import annotations
 
 import functools
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -79,7 +80,7 @@ def _benchmark(member: Any) -> Preset:
         "samples": 192,
         "measure": "accuracy",
         "batch": 24,
-        "rows": "scored",
+        "rows": "answers",
     }
     bundle = paths.data() / "presets" / f"{name}.zip"
     stored = bundle if bundle.exists() else None
@@ -134,5 +135,6 @@ def _refused(message: str) -> SpecError:
     return SpecError(FieldError("spec", message))
 
 
-if __name__ == "__main__":  # their names, for `make presets`
-    print("\n".join(presets()))
+if __name__ == "__main__":  # names for `make presets` and `make benchmarks`
+    family_names = [preset.name for preset in family_presets().values()]
+    print("\n".join(from_files() if sys.argv[1] == "files" else family_names))

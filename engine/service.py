@@ -241,12 +241,12 @@ def _tables(app: FastAPI, engine: Engine) -> None:
         return JSONResponse(token_names(engine, find(engine, key), ids))
 
     @app.get("/runs/{key}/bundle")
-    def bundle(key: str) -> Response:
+    def bundle(key: str, alone: bool = False) -> Response:
         run = find(engine, key)
         if run.status in ACTIVE:
             raise SpecError(FieldError("key", f"{key} is at work; export it when it is finished"))
         name = f'attachment; filename="phasescope-{key}.zip"'
-        content = export_run(store, run)
+        content = export_run(store, run, alone)
         return Response(
             content, media_type="application/zip", headers={"content-disposition": name}
         )

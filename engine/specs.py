@@ -90,7 +90,11 @@ class Settings:
     batch: int = option(
         4, "copies in one forward; part of the key, so that bits repeat", low=1, high=256
     )
-    rows: str = option("all", "which token rows are stored", choices=("all", "scored"))
+    rows: str = option(
+        "all",
+        "which token rows are stored; answers stores none",
+        choices=("all", "scored", "answers"),
+    )
     scan: bool = option(False, "compress one layer at a time and report each (layer sensitivity)")
 
     kind = "settings"

@@ -313,8 +313,12 @@ def missing(copies: list, size: int, have: set, layer: int | None) -> tuple[list
 
 def expected_rows(spec: Any, copies: list, scanned: int) -> dict[str, int]:
     """How many rows a whole run has: answers (with the scan's `scanned` copies) and tokens."""
-    scored = spec.settings.rows == "scored"
-    tokens = sum(len(c.answer) if scored else len(c.tokens) + len(c.answer) - 1 for c in copies)
+    each = {
+        "all": lambda copy: len(copy.tokens) + len(copy.answer) - 1,
+        "scored": lambda copy: len(copy.answer),
+        "answers": lambda copy: 0,
+    }[spec.settings.rows]
+    tokens = sum(map(each, copies))
     return {
         "copies": len(copies) + scanned,
         "answers": len(copies) + scanned,

@@ -173,6 +173,7 @@ def export(
     to: Annotated[Path, typer.Option(help="a .zip (everything), .parquet or .csv file")],
     table: Annotated[str, typer.Option(help="for parquet and csv: answers or tokens")] = "answers",
     control: Annotated[bool, typer.Option(help="for parquet and csv: the control's")] = False,
+    alone: Annotated[bool, typer.Option(help="for zip: without the control's rows")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a run to a file; a .zip can be imported elsewhere."""
@@ -194,7 +195,7 @@ def export(
     key = key_of(key)
     with ask() as client:
         if form == "zip":
-            content = client.export(key)
+            content = client.export(key, alone)
         else:
             rows = getattr(client, table)(key, control=control)
             content = service.table(rows, form)

@@ -91,10 +91,11 @@ class Scorer:
         answers = [
             self._answer(copy, found[i], rivals[i]) for copy, i in zip(copies, which, strict=True)
         ]
-        tokens = self._tokens(copies, [found[i] for i in which], first)
+        wanted = self.layer < 0 and self.spec.settings.rows != "answers"
+        tokens = self._tokens(copies, [found[i] for i in which], first) if wanted else None
         return Batch(
             pa.Table.from_pylist(answers, schema=rows.ANSWERS),
-            tokens if self.layer < 0 else None,
+            tokens,
             len(copies),
         )
 

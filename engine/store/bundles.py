@@ -51,10 +51,10 @@ def refuse(message: str) -> SpecError:
 # ---- out
 
 
-def export_run(store: Store, run: Run) -> bytes:
-    """The run and its control as one zip."""
+def export_run(store: Store, run: Run, alone: bool = False) -> bytes:
+    """The run and its control as one zip; `alone` leaves the control out."""
     parts = {"run": run}
-    if run.control_run is not None:
+    if run.control_run is not None and not alone:
         parts["control"] = store.run(run.control_run)
     files, about = {}, {}
     for name, part in parts.items():
@@ -134,8 +134,10 @@ def _clear(store: Store, cursor, about: dict, source: str) -> None:
     for have in store.runs_of(about["key"]):
         same = have.code_version == about["code_version"]
         if have.asked and have.source == source and (same or source == "preset"):
-            for id in {have.id, have.control_run} - {None}:
-                store._drop(cursor, id)
+            store._drop(cursor, have.id)
+            control = have.control_run and store.run(have.control_run)
+            if control and not control.asked:  # else it is a result of its own
+                store._drop(cursor, control.id)
 
 
 def _add(store: Store, cursor, part: Part, source: str) -> int:
@@ -164,7 +166,7 @@ def read(bundle: bytes) -> dict[str, Part]:
     control = SweepSpec.from_dict(parts["run"].about["spec"]).control
     expected = control.key if control else None
     found = parts["control"].about["key"] if "control" in parts else None
-    if expected != found:
+    if found not in (None, expected):  # None: it was left out
         raise refuse(f"its control is {found}, the spec asks for {expected}; nothing was imported")
     return parts
 

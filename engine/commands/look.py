@@ -173,7 +173,9 @@ def export(
     to: Annotated[Path, typer.Option(help="a .zip (everything), .parquet or .csv file")],
     table: Annotated[str, typer.Option(help="for parquet and csv: answers or tokens")] = "answers",
     control: Annotated[bool, typer.Option(help="for parquet and csv: the control's")] = False,
-    alone: Annotated[bool, typer.Option(help="for zip: without the control's rows")] = False,
+    alone: Annotated[
+        bool, typer.Option(help="for zip: without the control, as shipped results are")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a run to a file; a .zip can be imported elsewhere."""

@@ -9,7 +9,7 @@ from engine import bench, bench_store
 
 def test_model_rows_on_a_tiny_model(loaded, monkeypatch):  # noqa: F811
     monkeypatch.setattr(bench, "LENGTH", 48)
-    monkeypatch.setattr(bench.equal_copies, "__defaults__", (90,))
+    monkeypatch.setattr(bench.equal_copies, "__defaults__", (90, None))
     found = bench.model_rows(loaded, "float64", rounds=1)
     assert [row.name.split(",")[0] for row in found] == [
         "pooled S4 ÷ full cache",
@@ -19,6 +19,19 @@ def test_model_rows_on_a_tiny_model(loaded, monkeypatch):  # noqa: F811
     ]
     assert all(row.value > 0 for row in found)
     json.dumps([vars(row) for row in found])
+
+
+def test_a_format_without_instructions_gets_one_round_and_says_so(loaded, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(bench, "LENGTH", 4 * 48)
+    monkeypatch.setattr(bench.equal_copies, "__defaults__", (90, None))
+    found = bench.brief_rows(loaded, "bfloat16")
+    assert [row.unit for row in found] == ["×", "tok/s", "GiB"]
+    assert all(row.value > 0 and row.ok is None for row in found)
+    assert "one round" in found[0].name
+
+
+def test_rounds_are_as_many_as_fit():
+    assert [bench.fitting(seconds) for seconds in (0.1, 1.5, 2.2, 9.0)] == [5, 3, 2, 1]
 
 
 def test_the_made_run_is_whole_and_has_the_planted_period(tmp_path, monkeypatch):

@@ -33,12 +33,10 @@ DEEPSEEK = dict(window=8, stride=4, origin=-4, payload="lane", anchor="first", l
 
 @pytest.fixture(autouse=True)
 def own_place(tmp_path, monkeypatch):
-    """No shipped models; caches by name are emptied, since names are used anew."""
+    """No shipped models."""
     monkeypatch.setenv("PHASESCOPE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PHASESCOPE_MODELS", str(tmp_path / "models"))
     monkeypatch.setattr(shelf, "shipped_folder", lambda: tmp_path / "shipped")
-    for cached in (facts, load_tokenizer):
-        cached.cache_clear()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -6,7 +6,7 @@ preview and the cautions; the gates are the model's own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -59,19 +59,13 @@ class Trained:
         if not config.chunked:
             told = f"{name} was trained with the full cache; choose full"
             raise SpecError(FieldError("memory.kind", told))
-        made = replace(
-            self,
-            **{
-                field: getattr(config, field)
-                for field in ("window", "stride", "local", "beside", "origin", "stagger")
-            },
-        )
-        for field in ("window", "stride"):
-            given = getattr(self, field)
-            if given and given != getattr(made, field):
-                told = f"{name} was trained with {getattr(made, field)}, not {given}"
-                raise SpecError(FieldError(f"memory.{field}", told))
-        return made
+        own = {field.name: getattr(config, field.name) for field in fields(self)}
+        for field in fields(self):
+            given = getattr(self, field.name)
+            if given not in (field.default, own[field.name]):
+                told = f"{name} was trained with {own[field.name]}, not {given}"
+                raise SpecError(FieldError(f"memory.{field.name}", told))
+        return replace(self, **own)
 
     def phrase(self) -> str:
         extra = [", staggered"] if self.stagger else []

@@ -18,6 +18,7 @@ from engine.models import catalog
 from engine.models.controlled import checkpoint, shelf, vocabulary
 from engine.models.controlled.family import family
 from engine.models.facts import CONTROLLED, Facts, controlled_facts, facts_of
+from engine.models.prints import fingerprint
 from engine.registry import FieldError, SpecError, shown, suggest
 from engine.specs import ModelSpec
 
@@ -134,9 +135,13 @@ def _reachable(endpoint: str, seconds: float = 3.0) -> bool:
     return True
 
 
-@functools.lru_cache(maxsize=8)
 def load_tokenizer(model: ModelSpec):
-    """The model's own fast tokenizer."""
+    """The model's own fast tokenizer, kept until the model's files change."""
+    return _tokenizer(model, fingerprint(model.id, model.revision))
+
+
+@functools.lru_cache(maxsize=8)
+def _tokenizer(model: ModelSpec, files: str):
     if found := shelf.describe(model.id):
         return vocabulary.tokenizer(found.config.fillers, found.config.symbols)
     from transformers import AutoTokenizer
@@ -164,9 +169,13 @@ def load_config(model: ModelSpec):
     return config.get_text_config(decoder=True)
 
 
-@functools.lru_cache(maxsize=8)
 def facts(model: ModelSpec) -> Facts:
     """Sizes read from the config alone; refuses what cannot be a hooked RoPE decoder at all."""
+    return _facts(model, fingerprint(model.id, model.revision))
+
+
+@functools.lru_cache(maxsize=8)
+def _facts(model: ModelSpec, files: str) -> Facts:
     if found := shelf.describe(model.id):
         if not vocabulary.fits(found.config):
             raise refuse(f"{model.id} counts more fillers or symbols than there are words for")

@@ -110,7 +110,8 @@ class Pairs:
         rng = np.random.default_rng([seed, index, 1])
         keys, values = (pool[draw(rng, 1, len(pool), self.count)[0]] for _ in range(2))
         fill = fillers[rng.integers(0, len(fillers), self.places)]
-        rivals = [int(v) for v in values[1 : 1 + self.rivals]]
+        # Outer padding drops some of few records: the followed ones stand in every copy.
+        rivals = [int(v) for v in values[1 : 1 + min(self.rivals, self.count // 2)]]
         layout = Layout(self, lead, keys, values, fill, seed)
         middle = self.first + (self.places - self.first) // 4 + int(rng.integers(0, 24))
         most = self.pitch * self.count - 1 if self.pitch else self.places - 2

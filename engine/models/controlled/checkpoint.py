@@ -100,7 +100,7 @@ def write(
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     held = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    save_file(held, scratch, metadata={MARK: json.dumps(told), "format": "pt"})
+    save_file(held, scratch, metadata={MARK: json.dumps(told)})
     os.replace(scratch, path)
 
 

@@ -74,6 +74,15 @@ def benchmark() -> dict:
         return {"members": [], "published": []}
 
 
+@st.cache_data(ttl=3600, max_entries=60, show_spinner=False)
+def depth(key: str) -> dict | None:
+    """Accuracy by distance and by density of a finished run; its copies are made again for it."""
+    try:
+        return _ask("depth", key)
+    except (NotFound, Refused, ServiceFailed):
+        return None
+
+
 @st.cache_data(ttl=2, show_spinner=False)
 def trainings() -> dict:
     try:

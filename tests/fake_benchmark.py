@@ -335,10 +335,16 @@ def depth() -> dict:
 
 
 COMBINED = [
-    {"rule": "one run", "mean": 0.741, "worst": 0.016, "gap": 0.95, "forwards": 1},
-    {"rule": "mean log-probability", "mean": 0.846, "worst": 0.61, "gap": 0.3, "forwards": 2},
-    {"rule": "agreement", "mean": 0.86, "worst": 0.64, "gap": 0.28, "forwards": 2},
-    {"rule": "random jitter once", "mean": 0.74, "worst": 0.7, "gap": 0.06, "forwards": 1},
+    {"rule": rule, "forwards": forwards, "n_samples": 192, "mean": mean, "worst": worst}
+    | {"mean_low": mean - 0.02, "mean_high": mean + 0.02, "gap": mean - worst, "answered": 1.0}
+    | {"worst_low": worst - 0.05, "worst_high": worst + 0.05, "worst_case": 0.11}
+    | {"worst_case_low": 0.07, "worst_case_high": 0.16}
+    for rule, forwards, mean, worst in (
+        ("one run", 1, 0.738, 0.208),
+        ("mean log-probability", 2, 0.854, 0.542),
+        ("agreement", 2, 0.596, 0.203),
+        ("random jitter once", 1, 0.738, 0.738),
+    )
 ]
 
 
@@ -386,6 +392,10 @@ class FakeBenchmark(FakeClient):
         row = {"model": "DeepSeek-V4-Pro", "mean": 0.844, "gap": 0.1484, "period": 4}
         row |= {"samples": 256, "tokens": 128_000, "source": "PWS Fig. 2"}
         return {"members": copy.deepcopy(self.family), "published": [row]}
+
+    def depth(self, key: str) -> dict | None:
+        self._note("depth")
+        return depth()
 
     def trainings(self) -> dict:
         self._note("trainings")
@@ -469,7 +479,7 @@ class FakeBenchmark(FakeClient):
     def _find(self, key: str) -> dict | None:
         head = {"phrase": "trained memory", "created": "2026-11-29T12:00:00Z", "stale": False}
         head |= {"provenance": {"weights": "sha256:12ab"}, "reason": None}
-        rest = {"combined": COMBINED, "depth": depth()}
+        rest = {"combined": COMBINED}
         rest["cost"] = {
             "seconds": 11.4,
             "tokens": 447_000,

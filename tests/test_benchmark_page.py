@@ -79,7 +79,7 @@ def test_each_section_below_has_its_sentence(client):
     for told in (
         "W8 S8, M = 24: the last offset is the hole, the rest is uneven too",
         "Depth and density do not explain it",
-        "Two phases, one answer",
+        "Two phases, one answer: the worst residue rises from .21 to .54",
         "Not the boundary alone",
         "Not RoPE: without it the period of 8 is there too",
         "Not the learned gate",

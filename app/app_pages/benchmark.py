@@ -22,7 +22,8 @@ def page() -> None:
         panels.watch(seen)
     else:
         head.nothing("The service lists no controlled model. Train one: phasescope train NAME.")
-    open_below(schema, members, seen, measure)
+    subject = open_below(schema, members, seen, measure)
+    later = st.container()
     if members:
         st.space("medium")
         failed.failed(members)
@@ -33,21 +34,26 @@ def page() -> None:
     st.space("medium")
     training.published(told.get("published") or [])
     training.trainings()
+    if subject:
+        with later:  # drawn last: its copies are made again, which may take seconds
+            below.depth(subject, members)
 
 
-def open_below(schema: dict, members: list[dict], seen: list[dict], measure: str) -> None:
+def open_below(
+    schema: dict, members: list[dict], seen: list[dict], measure: str
+) -> opened.Opened | None:
     """What the address opens, with all that is known of it."""
     subject = opened.settle(members, seen)
     if subject is None:
-        return
+        return None
     st.space("medium")
     with st.container(key="opened"):
         opened.opened(subject, members, measure)
         if not subject.active and subject.report.get("residues"):
             below.details(subject, schema, members, measure)
-            below.depth(subject, members)
             below.answers(subject)
     into_view.to_opened()
+    return subject
 
 
 page()

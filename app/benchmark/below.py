@@ -27,7 +27,9 @@ AXES = {
 
 def depth(subject: Opened, members: list[dict]) -> None:
     """Whether accuracy by residue goes with depth or density rather than with the phase."""
-    told = (subject.run or {}).get("depth")
+    if subject.status != "done" or not subject.key or not subject.stride:
+        return
+    told = services.depth(subject.key)
     if not told:
         return
     look = look_of(state.theme())
@@ -69,20 +71,25 @@ def answers(subject: Opened) -> None:
     text("section", claims.combined(rows), tag="h2")
     text(
         "note",
-        "The prompt is read at more than one phase, and one answer is made of the readings. "
-        "Forwards count what an answer costs; a random jitter makes the hole random, not smaller.",
+        "Each residue is read together with the one half a stride on. Right is a forced choice "
+        "between the answer and the rivals that are followed, in all four rules alike: these "
+        "numbers stand above the accuracies elsewhere and are compared with each other only. "
+        "Random jitter lifts every residue to the mean, but no prompt becomes right wherever it "
+        "is read.",
     )
     table = [
         [
             row["rule"],
             with_span(row, "mean"),
             with_span(row, "worst"),
-            number(row.get("gap")),
+            with_span(row, "worst_case"),
+            number(row.get("answered")),
             str(row.get("forwards") or NOTHING),
         ]
         for row in rows
     ]
-    html_table(("Rule", "Mean", "Worst residue", "Gap", "Forwards"), table)
+    heads = ("Rule", "Mean", "Worst residue", "Right at every residue", "Answered", "Forwards")
+    html_table(heads, table)
 
 
 def with_span(row: dict, name: str) -> str:

@@ -4,11 +4,16 @@ import pytest
 
 from engine import paths
 from engine.client import presets
+from engine.presets import family_presets, from_files
+from engine.presets import presets as every
 from engine.specs import SweepSpec
 from engine.store import Store
 from engine.store.bundles import import_run, read
 
-NAMES = sorted(presets())
+FILES = sorted(from_files())
+FAMILY = sorted(preset.name for preset in family_presets().values())
+NAMES = [*FILES, *FAMILY]
+PERIODS = {"w8s8-dense": 8, "w8s6": 6, "w6s6": 6, "w12s12": 12, "w4s4": 4}
 WANTED = {"smollm2-onehot", "smollm2-mean", "smollm2-full", "banner", "document-pair"}
 
 
@@ -17,7 +22,8 @@ def bundle(name: str) -> bytes:
 
 
 def test_the_presets_are_there():
-    assert set(NAMES) >= WANTED
+    assert set(FILES) >= WANTED
+    assert set(presets()) == set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -40,13 +46,23 @@ def test_a_presets_result_is_an_export_of_its_own_spec(name, tmp_path):
         store.close()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FILES)
 def test_a_presets_result_carries_its_control_and_provenance(name):
     parts = read(bundle(name))
     about = next(iter(parts.values()))
     assert len(parts) == (1 if name == "smollm2-full" else 2)
-    assert len(bundle(name)) < 3_000_000
+    assert len(bundle(name)) < 2_000_000
     assert about is not None
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_a_members_result_is_small_and_leans_on_its_controls_own(name):
+    parts = read(bundle(name), shipped=True)
+    assert set(parts) == {"run"}
+    assert len(bundle(name)) < 120_000
+    spec = SweepSpec.from_dict(presets()[name])
+    keys = {SweepSpec.from_dict(presets()[other]).key for other in FAMILY if "full" in other}
+    assert spec.control is None or spec.control.key in keys
 
 
 def test_every_preset_opens_from_the_gallery_of_a_fresh_home(tmp_path, monkeypatch):
@@ -58,7 +74,7 @@ def test_every_preset_opens_from_the_gallery_of_a_fresh_home(tmp_path, monkeypat
     with running() as address:
         client = Client(address.url, address.token)
         cards = {card["name"]: card for card in client.schema()["presets"]}
-        assert set(cards) == set(NAMES)
+        assert set(cards) == {name for name, preset in every().items() if preset.gallery}
         for name, card in cards.items():
             assert card["stored"], name
             assert card["finding"]
@@ -67,7 +83,31 @@ def test_every_preset_opens_from_the_gallery_of_a_fresh_home(tmp_path, monkeypat
         assert shown["status"] == "done"
         assert shown["written"]
         onehot = client.run(cards["smollm2-onehot"]["key"])
+        members = {member["name"]: member for member in client.benchmark()["members"]}
         client.close()
+    family_says_what_was_found(members)
     assert onehot["period"]["detected"] == 4
     assert onehot["period"]["p"] < 0.01
     assert onehot["control"]["period"]["detected"] is None
+
+
+def family_says_what_was_found(members: dict) -> None:
+    """The claims of the page and the README, read off the stored results."""
+    assert set(members) == set(family_presets())
+    assert all(m["status"] == "done" and not m["stale"] for m in members.values())
+    numbers = {name: member["numbers"] for name, member in members.items()}
+    for name, period in PERIODS.items():
+        assert numbers[name]["period"]["detected"] == period, name
+        assert numbers[name]["period"]["p"] < 0.001, name
+    for name in ("full-dense", "full-8kv", "full-sparse", "full-4kv", "full-2kv"):
+        assert numbers[name]["period"]["detected"] is None, name
+        assert numbers[name]["gap_p"] > 0.05, name
+    assert numbers["w8s8-dense"]["within_gap"] >= 0.4
+    assert members["w8s8-dense"]["control_residues"]
+    zero, every_phase = numbers["coverage-phase-zero"], numbers["coverage-all-phases"]
+    assert zero["gap"] >= 0.9
+    assert every_phase["folded_gap"] <= 0.05
+    assert every_phase["mean"] >= 0.9
+    under = numbers["coverage-under-trained"]
+    assert abs(under["mean"] - under["chance"]) < 0.02
+    assert "chance" in under["finding"] + under["doubt"]

@@ -174,12 +174,24 @@ def test_a_stopped_run_is_in_the_ledger_and_goes_on(tmp_path, monkeypatch):
 def test_a_member_below_its_gate_tries_the_next_seeds_and_keeps_the_best(tmp_path):
     end = taught_here(member("pupil", seed=4, gate=0.99), tmp_path)
     lines = ledger.ended()
-    assert [line["seed"] for line in lines[:2]] == [4, 5]
-    assert len(lines) == school.TRIES
-    assert "below the gate of 0.99" in end["reason"]
+    assert [line["seed"] for line in lines[:-1]] == [4, 5, 6], "a line a try, then what was kept"
+    assert len(lines) == school.TRIES + 1
+    assert "below the gate" in end["reason"]
+    assert end["seed"] in (4, 5, 6)
     kept = checkpoint.header(tmp_path / "pupil.safetensors")
     assert kept.recipe.seed == end["seed"]
     assert kept.notes["accuracy"] == end["accuracy"]
+
+
+def test_a_member_stopped_at_its_second_seed_goes_on_there(tmp_path, monkeypatch):
+    pupil = member("pupil", seed=4, gate=0.99)
+    stop = lambda self: self.now["seed"] == 5  # noqa: E731
+    monkeypatch.setattr(ledger.Record, "stop_asked", stop)
+    assert taught_here(pupil, tmp_path)["state"] == "stopped"
+    assert ledger.unfinished_seed("pupil") == 5
+    monkeypatch.setattr(ledger.Record, "stop_asked", lambda self: False)
+    taught_here(pupil, tmp_path)
+    assert [line["seed"] for line in ledger.ended()][:4] == [4, 5, 5, 6]
 
 
 def test_a_member_that_cannot_be_trained_fails_with_a_reason(tmp_path):

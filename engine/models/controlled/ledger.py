@@ -36,6 +36,7 @@ class Record:
         (folder(name) / "stop").unlink(missing_ok=True)
         before = _read(self.path)
         same = before and (before["steps"], before["seed"]) == (steps, seed)
+        same = same and before["state"] != "done"
         self.now: dict[str, Any] = {
             "name": name,
             "state": "running",
@@ -93,6 +94,12 @@ def ended() -> list[dict]:
         return []
     lines = ledger().read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines if line.strip()]
+
+
+def unfinished_seed(name: str) -> int | None:
+    """The seed at which a training of that name was stopped, None where none was."""
+    now = _read(folder(name) / "progress.json")
+    return now["seed"] if now and now["state"] in ("running", "stopped") else None
 
 
 def ask_to_stop(name: str) -> bool:

@@ -5,8 +5,8 @@ Each process trains one model and leaves its file, its progress and a line in th
 
 from __future__ import annotations
 
-import contextlib
 import os
+import shutil
 import signal
 import time
 import traceback
@@ -79,44 +79,43 @@ def _last_word(name: str, code: int | None) -> dict:
 
 def lesson_room(member: Member, into: str, device: str) -> None:
     """In a process of its own: train one member, trying further seeds below its gate."""
-    from engine.models.controlled.checkpoint import save_model
+    from engine.models.controlled.checkpoint import header, save_model
     from engine.models.controlled.training import Stopped, one_thread, train
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent tells us by the ledger
     if device == "cpu":
         one_thread()
-    tries, best = TRIES if member.gate else 1, None
-    first = member.recipe.seed
-    for seed in range(first, first + tries):
+    place, first = ledger.folder(member.name), member.recipe.seed
+    seeds = range(first, first + (TRIES if member.gate else 1))
+    best = place / "best.safetensors"
+    begin = ledger.unfinished_seed(member.name)
+    if begin not in seeds:
+        begin = first
+        best.unlink(missing_ok=True)
+    for seed in range(begin, seeds.stop):
         own = with_seed(member, seed)._replace(name=member.name)
         record = ledger.Record(member.name, own.recipe.steps, seed)
         try:
-            model, told = train(
-                own.config,
-                own.recipe,
-                ledger.folder(member.name),
-                record.tell,
-                record.stop_asked,
-                device,
-            )
-        except Stopped:
-            return record.end("stopped", "stopped; train it again to go on")
+            told = train(own.config, own.recipe, place, record.tell, record.stop_asked, device)
+        except Stopped as stopped:
+            return record.end("stopped", "stopped; train it again to go on", step=stopped.step)
         except Exception as error:
             traceback.print_exc()
             return record.end("failed", f"{type(error).__name__}: {error}")
-        passed = told["accuracy"] > member.gate
-        if best is None or told["accuracy"] > best[2]["accuracy"]:
-            best = (model, own.recipe, told)
-        if passed or seed == first + tries - 1:
+        model, notes = told
+        if not best.is_file() or notes["accuracy"] > header(best).notes["accuracy"]:
+            save_model(best, model, own.recipe, {"name": member.name, **notes})
+        if notes["accuracy"] >= member.gate:
             break
-        record.end("done", f"accuracy {told['accuracy']:.3f} is below {member.gate}: next seed")
-    model, recipe, told = best
+        record.end("done", f"accuracy {notes['accuracy']:.3f} is below {member.gate}")
+    kept = header(best)
     path = Path(into) / f"{member.name}.safetensors"
-    save_model(path, model, recipe, {"name": member.name, **told})
-    with contextlib.suppress(OSError):
-        (ledger.folder(member.name) / "resume.safetensors").unlink()
-    reason = "" if told["accuracy"] > member.gate else f"below the gate of {member.gate}"
-    return record.end("done", reason, file=str(path), accuracy=told["accuracy"], seed=recipe.seed)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shutil.move(best, path)
+    (place / "resume.safetensors").unlink(missing_ok=True)
+    accuracy, seed = kept.notes["accuracy"], kept.recipe.seed
+    reason = "" if accuracy >= member.gate else f"the best of {len(seeds)} seeds, below the gate"
+    return record.end("done", reason, file=str(path), accuracy=accuracy, seed=seed)
 
 
 def default_workers() -> int:

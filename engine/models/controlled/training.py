@@ -23,12 +23,17 @@ from engine.models.controlled.model import Controlled
 EVERY = 50  # steps between two told points of the learning curve
 SAVED = 250  # steps between two checkpoints
 RECENT = 100  # steps whose mean is the training accuracy told at the end
+RECENT_OF = ("losses", "hits")
 
 Tell = Callable[[dict], None]
 
 
 class Stopped(Exception):
-    """Told to end; the checkpoint is written."""
+    """Told to end; the checkpoint of `step` is written."""
+
+    def __init__(self, step: int):
+        super().__init__(f"stopped at step {step}")
+        self.step = step
 
 
 def train(
@@ -56,7 +61,7 @@ def train(
         if made.step % SAVED == 0 or ended or done:
             made.save(path)
         if ended and not done:
-            raise Stopped
+            raise Stopped(made.step)
     return made.model.eval(), made.summary()
 
 
@@ -130,7 +135,9 @@ class Trainer:
         for name, parameter in self.model.named_parameters():
             state = self.optimiser.state[parameter]
             tensors |= {f"{part}.{name}": state[part] for part in ("exp_avg", "exp_avg_sq")}
+        since = self.step % EVERY  # steps that no point of the curve has yet
         progress = {"step": self.step, "seconds": self.seconds, "curve": self.curve}
+        progress |= {name: getattr(self, name)[-since:] if since else [] for name in RECENT_OF}
         checkpoint.write(path, tensors, self.config, self.recipe, progress)
 
     def resume(self, path: Path) -> None:
@@ -142,6 +149,7 @@ class Trainer:
             return
         self.step, self.seconds = int(found.notes["step"]), float(found.notes["seconds"])
         self.curve = found.notes["curve"]
+        self.losses, self.hits = (list(found.notes[name]) for name in RECENT_OF)
         with torch.no_grad():
             for name, parameter in self.model.named_parameters():
                 parameter.copy_(found.tensors[f"model.{name}"])

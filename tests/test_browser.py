@@ -6,6 +6,7 @@ Pictures go to `artifacts/`.  Skipped where there is no Chromium or no model, wi
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -71,11 +73,11 @@ def address(tmp_path_factory):
             running.append(
                 subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
             )
-        _wait(lambda: (home / "service.json").exists(), "the service", 90)
+        _wait(lambda: (home / "service.json").exists(), "the service", 300)
         _wait(
             lambda: urllib.request.urlopen(f"{url}/_stcore/health", timeout=2).status == 200,
             "the page",
-            90,
+            300,
         )
         yield url
     finally:
@@ -289,3 +291,78 @@ def test_an_unknown_link_has_a_way_back(address, browser):
     page.get_by_text("some positions better than others").wait_for()
     assert "deadbeef" not in page.url
     assert page.get_by_text("No such view here").count() == 0
+
+
+def test_a_chart_is_saved_as_picture_and_table(address, browser, tmp_path):
+    page = open_page(browser)
+    page.goto(address)
+    page.get_by_text("Open the positive control").first.click()
+    drawn(page, "curve")
+    settled(page)
+    saved = {}
+    for form in ("PNG", "SVG", "CSV"):
+        if not page.locator(f".st-key-{form.lower()}-curve button").is_visible():
+            page.locator(".st-key-menu-curve button").first.click()
+        with page.expect_download(timeout=PATIENCE) as caught:
+            page.locator(f".st-key-{form.lower()}-curve button").click()
+        assert caught.value.suggested_filename == f"phasescope-curve.{form.lower()}"
+        caught.value.save_as(tmp_path / form)
+        saved[form] = (tmp_path / form).read_bytes()
+    assert saved["PNG"].startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = (int.from_bytes(saved["PNG"][at : at + 4], "big") for at in (16, 20))
+    assert width >= 1200
+    assert height >= 400
+    assert ElementTree.fromstring(saved["SVG"]).tag == "{http://www.w3.org/2000/svg}svg"
+    header, *lines = saved["CSV"].decode().splitlines()
+    assert {"gold", "full_cache"} <= set(header.split(","))
+    assert len(lines) >= 16
+
+
+def test_a_file_of_own_prompts_becomes_the_samples(address, browser):
+    codes = (482915, 730164, 559021)
+    lines = [
+        {
+            "text": f"{{{{pad}}}}The code is {{{{target}}}}{code}{{{{/target}}}}. "
+            "The lift is slow. {{question}}The code is ",
+            "answer": str(code),
+        }
+        for code in codes
+    ]
+    content = "\n".join(map(json.dumps, lines)).encode()
+    page = open_page(browser)
+    page.goto(f"{address}/explore?new=custom")
+    page.locator(".st-key-editor textarea").wait_for()
+    page.get_by_text("not measured yet").first.wait_for()
+    settled(page)
+    file = {"name": "own.jsonl", "mimeType": "application/json", "buffer": content}
+    page.locator(".st-key-prompts-file input[type=file]").set_input_files(file)
+    page.get_by_role("button", name="Use these 3 prompts").click()
+    page.get_by_text("3 prompts from a file stand in place of the text above").wait_for()
+    page.get_by_text(re.compile(r"^24 copies")).first.wait_for()  # 3 prompts, 8 residues
+    settled(page)
+    assert page.get_by_label("Prompts n", exact=True).input_value() == "3"
+    assert page.locator(".st-key-prompt").inner_text().count("4") >= 1
+    picture(page, "12-own-file")
+
+
+def test_a_huge_paste_is_refused_at_the_editor_and_stays_out(address, browser):
+    page = open_page(browser)
+    page.goto(f"{address}/explore?new=custom")
+    area = page.locator(".st-key-editor textarea")
+    area.wait_for()
+    page.get_by_text("Select in the text above").wait_for()
+    settled(page)
+    before = area.input_value()
+    area.evaluate(
+        """(area) => {
+          const held = new DataTransfer();
+          held.setData("text/plain", "word ".repeat(60_000_000));
+          area.focus();
+          area.dispatchEvent(new ClipboardEvent("paste",
+            { clipboardData: held, bubbles: true, cancelable: true }));
+        }"""
+    )
+    told = page.get_by_text("The prompt has 300,000,000 characters, about 75,000,000 tokens")
+    told.wait_for()
+    assert "the model takes 8,192 positions" in told.inner_text()
+    assert area.input_value() == before

@@ -212,7 +212,8 @@ def test_the_hole_and_the_inside_are_told_apart(every):
         (0.01, 0.23, "Distance to the query goes with accuracy; pairs in the same window does not"),
         (0.5, 0.04, "Pairs in the same window goes with accuracy; distance to the query does not"),
         (0.01, 0.02, "Distance to the query and pairs in the same window go with accuracy"),
-        (None, 0.2, "Depth and density: no rank correlation is defined"),
+        (None, 0.2, "Depth and density do not explain it"),
+        (None, None, "Depth and density: no rank correlation is defined"),
     ],
 )
 def test_depth_and_density(distance, pairs, told):

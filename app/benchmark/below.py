@@ -38,8 +38,7 @@ def depth(subject: Opened, members: list[dict]) -> None:
     text("section", claims.depth(told), tag="h2")
     text(
         "doubt",
-        "One dot a residue, mean of its prompts. A phase effect that were one of depth or density "
-        "would order the dots.",
+        claims.depth_doubt(told),
     )
     for column, (name, (title, axis)) in zip(
         st.columns(2, gap="medium"), AXES.items(), strict=True

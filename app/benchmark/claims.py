@@ -67,7 +67,8 @@ def opened_line(report: dict, stride: int | None) -> str:
 def depth(told: dict) -> str:
     """Rank correlations of accuracy by residue with depth and density."""
     p = {name: (told.get(name) or {}).get("p") for name in ("distance", "pairs")}
-    if any(value is None for value in p.values()):
+    p = {name: value for name, value in p.items() if value is not None}
+    if not p:
         return "Depth and density: no rank correlation is defined"
     words = {"distance": "distance to the query", "pairs": "pairs in the same window"}
     low = [words[name] for name, value in p.items() if value < LEVEL]
@@ -78,6 +79,14 @@ def depth(told: dict) -> str:
     verb = "goes" if len(low) == 1 else "go"
     first = listed(low)
     return f"{first[:1].upper()}{first[1:]} {verb} with accuracy{told_other}"
+
+
+def depth_doubt(told: dict) -> str:
+    """What the dots are, and why they may all stand at one distance."""
+    words = "One dot a residue, mean of its prompts. "
+    if (told.get("distance") or {}).get("p") is None:
+        words += "All residues have their targets at the same mean distance, by design. "
+    return words + "A phase effect that were one of depth or density would order the dots."
 
 
 def combined(rows: list[dict]) -> str:

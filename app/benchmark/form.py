@@ -21,13 +21,14 @@ def form(schema: dict) -> None:
     """Draw the form; Run opens the run below the panels.  Typing redraws nothing else."""
     st.html('<h3 class="ps-sub">Run a benchmark</h3>')
     with st.container(key="form"):
-        asked = _model(schema)
-        _task(schema, asked)
-        _settings(schema, asked)
+        slots: dict[str, Any] = {}
+        asked = _model(schema, slots)
+        _task(schema, asked, slots)
+        _settings(schema, asked, slots)
     spec = recipe(schema, asked)
     answer = services.preview(spec)
     told = Errors(answer.errors)
-    for field, place in st.session_state.get("b-slots", {}).items():
+    for field, place in slots.items():
         for message in told.at(*field.split("|")):
             place.html(html_of("error", message))
     for message in told.rest():
@@ -61,15 +62,14 @@ def _submit(spec: dict, key: str, done: bool) -> None:
     st.rerun()
 
 
-def _slot(*fields: str) -> None:
+def _slot(slots: dict[str, Any], *fields: str) -> None:
     """Where the service's errors at these fields are told once the form is whole."""
-    st.session_state.setdefault("b-slots", {})["|".join(fields)] = st.empty()
+    slots["|".join(fields)] = st.empty()
 
 
-def _model(schema: dict) -> dict[str, Any]:
+def _model(schema: dict, slots: dict) -> dict[str, Any]:
     catalog = {name_of(m): m for m in schema["models"]}
     first = next((n for n, m in catalog.items() if m.get("controlled") and m.get("window")), None)
-    st.session_state["b-slots"] = {}
     state.seed(f"{FORM}model", first or next(iter(catalog), ""))
     chosen = st.selectbox(
         "Model",
@@ -79,7 +79,7 @@ def _model(schema: dict) -> dict[str, Any]:
         accept_new_options=True,
         help="A controlled model, one of the catalog, a Hugging Face id, or a local folder.",
     )
-    _slot("model", "control.model")
+    _slot(slots, "model", "control.model")
     asked: dict[str, Any] = {"model": chosen or ""}
     if model_of(schema, asked["model"]).get("controlled"):
         return asked | {"memory": None}
@@ -95,11 +95,11 @@ def _model(schema: dict) -> dict[str, Any]:
         ):
             state.seed(f"{FORM}{name}", 4)
             memory[name] = int(column.number_input(label, key=f"{FORM}{name}", step=1))
-    _slot("memory", "control.memory")
+    _slot(slots, "memory", "control.memory")
     return asked | {"memory": memory}
 
 
-def _task(schema: dict, asked: dict) -> None:
+def _task(schema: dict, asked: dict, slots: dict) -> None:
     """The task's counts; a controlled model knows one task, its own."""
     controlled = model_of(schema, asked["model"])
     kinds = ["pairs"] if asked["memory"] is None else [k for k in TASKS if k in schema["tasks"]]
@@ -122,10 +122,10 @@ def _task(schema: dict, asked: dict) -> None:
                 help=help_text(field) or None,
             )
         )
-    _slot("task")
+    _slot(slots, "task")
 
 
-def _settings(schema: dict, asked: dict) -> None:
+def _settings(schema: dict, asked: dict, slots: dict) -> None:
     known = {f["name"]: f for f in schema["settings"]}
     counts = (("modulus", "Residues R", 0), ("samples", "Prompts n", 24))
     for column, (name, label, first) in zip(st.columns(2), counts, strict=True):
@@ -134,7 +134,7 @@ def _settings(schema: dict, asked: dict) -> None:
         asked[name] = int(
             column.number_input(label, key=f"{FORM}{name}", step=1, help=told or None)
         )
-    _slot("modulus", "samples", "batch")
+    _slot(slots, "modulus", "samples", "batch")
     paddings = list((schema["tasks"].get(asked["task"]["kind"]) or {}).get("protocols") or ())
     paddings = [p for p in paddings if p] or ["in_sequence"]
     state.within(f"{FORM}protocol", paddings)
@@ -142,9 +142,9 @@ def _settings(schema: dict, asked: dict) -> None:
     asked["protocol"] = st.selectbox(
         "Padding", paddings, key=f"{FORM}protocol", format_func=choice_label
     )
-    _slot("protocol")
+    _slot(slots, "protocol")
     state.seed(f"{FORM}measured", "accuracy")
     asked["measure"] = st.selectbox(
         "Measure", MEASURES, key=f"{FORM}measured", format_func=choice_label
     )
-    _slot("measure")
+    _slot(slots, "measure")

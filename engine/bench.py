@@ -38,7 +38,7 @@ class Row:
 def bench(say: Callable[[str], None] = print) -> dict:
     """All figures that this machine can give; `{machine, versions, rows}`."""
     rows: list[Row] = []
-    for part in (in_fresh_process, store_rows, page_rows):
+    for part in (controlled_rows, in_fresh_process, store_rows, page_rows):
         found = part(say)
         rows += found
     return {"machine": machine(), "versions": versions(), "rows": [vars(row) for row in rows]}
@@ -218,6 +218,16 @@ def against(
         work(), other()
     pairs = [(timed(work), timed(other)) for _ in range(rounds)]
     return statistics.median(a / b for a, b in pairs), statistics.median(a for a, _ in pairs)
+
+
+def controlled_rows(say: Callable[[str], None]) -> list[Row]:
+    from engine import bench_controlled
+
+    if reason := bench_controlled.missing():
+        say(f"controlled models are not measured: {reason}")
+        return []
+    say("a benchmark of a controlled model")
+    return [Row(*row) for row in bench_controlled.measure()]
 
 
 # ---- the store and the look lane

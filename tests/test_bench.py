@@ -4,7 +4,7 @@ import json
 
 from test_sweep import loaded  # noqa: F401  (a fixture)
 
-from engine import bench, bench_store
+from engine import bench, bench_controlled, bench_store
 
 
 def test_model_rows_on_a_tiny_model(loaded, monkeypatch):  # noqa: F811
@@ -50,3 +50,10 @@ def test_the_made_run_is_whole_and_has_the_planted_period(tmp_path, monkeypatch)
     assert shown["period"]["detected"] == 4
     assert shown["control"]["period"]["detected"] is None
     assert shown["provenance"]["rows_stored"]["tokens"] == 6 * 16 * bench_store.LENGTH
+
+
+def test_a_controlled_benchmark_is_timed_from_spec_to_report(monkeypatch):
+    monkeypatch.setattr(bench_controlled, "SAMPLES", 4)
+    found = bench_controlled.measure()
+    assert [unit for _, _, unit, _, _ in found] == ["s", "tok/s", "×"]
+    assert all(value > 0 for _, value, _, _, _ in found)

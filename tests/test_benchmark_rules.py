@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
-from fake_benchmark import FAMILY, members
+from made_family import FAMILY, members
 
 from app.benchmark import claims, family, findings
 from app.benchmark.failed import width_rows

@@ -26,7 +26,7 @@ def test_the_presets_are_there():
     assert set(presets()) == set(NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*FILES, *FAMILY[::15]])
 def test_a_presets_result_is_an_export_of_its_own_spec(name, tmp_path):
     spec = SweepSpec.from_dict(presets()[name])
     store = Store(tmp_path)

@@ -5,7 +5,9 @@ Numbers come from stored runs alone; nothing is computed here but kept reports.
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import functools
 import re
 from typing import Any
 
@@ -31,6 +33,16 @@ def benchmark(results: Results) -> dict:
     here = shelf.listed()
     members = [_member(results, m, here.get(m.name)) for m in family().values()]
     return {"members": members, "published": published()}
+
+
+@functools.cache
+def family_keys() -> frozenset[str]:
+    """Keys of the family's benchmarks, of the models that are here."""
+    found = set()
+    for preset in family_presets().values():
+        with contextlib.suppress(SpecError):
+            found.add(check_spec(preset.spec).key)
+    return frozenset(found)
 
 
 def _member(results: Results, member: Member, found: Header | None) -> dict:

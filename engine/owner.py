@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.presets import Preset, presets
+from engine.presets import Preset, family_presets, presets
 from engine.queue import Queue
 from engine.registry import FieldError, SpecError
 from engine.results import Results
@@ -23,7 +23,7 @@ from engine.store.bundles import import_run
 
 log = logging.getLogger("phasescope")
 PLANS_KEPT = 16
-LAST = 3  # turn of the results that no start page waits for
+LAST = 3  # turn of the results that come in when they are asked for
 
 
 class Engine:
@@ -36,7 +36,7 @@ class Engine:
         self.queue = Queue(self.store, self.results, home / "worker.log")
         self.stays = stays  # false: for one command, which loads only what it needs
         self.ready = threading.Event()  # the start page's stored results are in
-        self.complete = threading.Event()  # and the whole family's
+        self._family = threading.Lock()  # while the controlled family's are brought in
         self._ending = False
         self._plans: OrderedDict[tuple, dict] = OrderedDict()
         self._lock = threading.Lock()  # of the plans: requests run in threads
@@ -48,7 +48,9 @@ class Engine:
     def stop(self) -> None:
         self._ending = True
         self.queue.stop()
-        self.complete.wait(timeout=30)
+        self.ready.wait(timeout=30)
+        with self._family:
+            pass
         self.store.close()
 
     def _prepare(self) -> None:
@@ -56,9 +58,7 @@ class Engine:
         known = sorted(presets().values(), key=_turn)
         try:
             for preset in known:
-                if _turn(preset) == LAST:
-                    self.ready.set()
-                if self._ending:
+                if self._ending or _turn(preset) == LAST:
                     break
                 if preset.bundle:
                     self._bring_in(preset)
@@ -66,9 +66,18 @@ class Engine:
             log.exception("the presets could not be brought in")
         finally:
             self.ready.set()
-            self.complete.set()
         if self.stays and not self._ending:
             warm()
+
+    def bring_in_family(self) -> None:
+        """Bring in the rest of the controlled family, when somebody first asks for it."""
+        self.ready.wait(timeout=60)
+        with self._family:
+            for preset in family_presets().values():
+                if self._ending:
+                    return
+                if preset.bundle and _turn(preset) == LAST:
+                    self._bring_in(preset)
 
     def _bring_in(self, preset: Preset) -> None:
         content = preset.bundle.read_bytes()

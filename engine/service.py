@@ -20,7 +20,7 @@ from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from engine.benchmark import benchmark
+from engine.benchmark import benchmark, family_keys
 from engine.guard import Guard
 from engine.jobs import MapWanted
 from engine.models.controlled import ledger, shelf
@@ -177,7 +177,7 @@ def _commands(app: FastAPI, engine: Engine) -> None:
 
     @app.get("/benchmark")
     def family() -> JSONResponse:
-        engine.complete.wait(timeout=60)
+        engine.bring_in_family()
         return JSONResponse(clean(benchmark(results)))
 
     @app.get("/training")
@@ -279,6 +279,9 @@ def find(engine: Engine, key: str) -> Run:
     run = engine.results.pick(key)
     if run is None and not engine.ready.is_set():
         engine.ready.wait(timeout=60)
+        run = engine.results.pick(key)
+    if run is None and key in family_keys():
+        engine.bring_in_family()
         run = engine.results.pick(key)
     if run is None:
         raise HTTPException(404, f"no run {key[:40]!r} here; `phasescope runs` lists what there is")

@@ -85,7 +85,7 @@ def test_each_section_below_has_its_sentence(client):
         "Not the learned gate",
         "The width is not settled",
         "Training on one phase makes the gap; training on all closes it",
-        "Staggered windows and W = S + 1 lift the worst residue in every seed",
+        "Staggered windows and W\u00a0=\u00a0S\u00a0+\u00a01 lift the worst residue in every seed",
         "Published (PWS Fig. 2), not measured here.",
     ):
         assert told in body, told

@@ -146,9 +146,13 @@ def test_gates_rope_heads_and_payloads(every):
 
 def test_repairs_are_counted_by_intervals(every):
     own = shown(every, family.REPAIRS)
-    assert findings.headline(family.REPAIRS, own) == "2 of 3 repairs lift the worst residue"
+    assert (
+        findings.headline(family.REPAIRS, own) == "2 of 3 repairs lift the worst residue (seed 0)"
+    )
     of(own, "w13s12")[0]["numbers"]["worst_low"] = 0.01
-    assert findings.headline(family.REPAIRS, own) == "1 of 3 repairs lift the worst residue"
+    assert (
+        findings.headline(family.REPAIRS, own) == "1 of 3 repairs lifts the worst residue (seed 0)"
+    )
     alone = of(every, "full-dense", "w8s8-staggered")
     assert "twin beside it yet" in findings.headline(family.REPAIRS, alone)
 
@@ -297,7 +301,7 @@ def test_repairs_a_seed(every):
     assert len(rows) == 9
     assert all(row["same_seed"] for row in rows)
     assert claims.repairs(rows) == (
-        "Staggered windows and W = S + 1 lift the worst residue in every seed; "
+        "Staggered windows and W\u00a0=\u00a0S\u00a0+\u00a01 lift the worst residue in every seed; "
         "even coverage (KL) in 0 of 3"
     )
     kl = [row for row in rows if row["group"].startswith("even")]

@@ -266,7 +266,7 @@ def name_of(member: dict) -> str:
     if member.get("coverage"):
         return "even coverage (KL)"
     if (member.get("window") or 0) > (member.get("stride") or 0):
-        return f"W = S + {member['window'] - member['stride']}"
+        return f"W\u00a0=\u00a0S\u00a0+\u00a0{member['window'] - member['stride']}"
     return member.get("label") or member["name"]
 
 

@@ -146,15 +146,16 @@ def _repairs(own: list[dict]) -> str:
     lifted = [
         m for m, t in pairs if _above(numbers(m).get("worst_low"), numbers(t).get("worst_high"))
     ]
+    seeds = {m.get("seed") or 0 for m in repaired}
+    tail = f" (seed {min(seeds)})" if len(seeds) == 1 else ""
     if not lifted:
-        return f"None of {len(pairs)} repairs lifts the worst residue beyond its interval"
-    if len(lifted) == len(pairs):
-        return (
-            f"All {len(pairs)} repairs lift the worst residue"
-            if len(pairs) > 1
-            else (f"{lifted[0]['label']} lifts the worst residue")
-        )
-    return f"{len(lifted)} of {len(pairs)} repairs lift the worst residue"
+        return f"None of {len(pairs)} repairs lifts the worst residue beyond its interval{tail}"
+    if len(lifted) < len(pairs):
+        verb = "lift" if len(lifted) > 1 else "lifts"
+        return f"{len(lifted)} of {len(pairs)} repairs {verb} the worst residue{tail}"
+    if len(pairs) > 1:
+        return f"All {len(pairs)} repairs lift the worst residue{tail}"
+    return f"{lifted[0]['label']} lifts the worst residue{tail}"
 
 
 def _seeds(own: list[dict]) -> str:

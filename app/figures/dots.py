@@ -27,6 +27,8 @@ def cloud(
 ) -> go.Figure:
     """points: x, accuracy, n: one dot a residue.  `rho`, `p`: the rank correlation."""
     told = f"Rank correlation {number(rho, 2)}, {p_value(p)}"
+    if rho is None:
+        told = "No rank correlation: one of the two does not vary"
     fig = start(look, title, told, height=PAIR, left=NAMED)
     if len(points):
         fig.add_scatter(

@@ -66,14 +66,15 @@ def learning(
             ends.append((float(last["accuracy"]), plain(lesson.name), lesson.mark.text))
         elif lesson.name:  # it ended early: its name stands where it ended
             fig.add_annotation(
-                x=float(last["step"]),
+                x=0,
                 y=float(last["accuracy"]),
                 text=plain(lesson.name),
                 showarrow=False,
                 xanchor="left",
                 yanchor="bottom",
-                xshift=8,
-                font=dict(size=13, color=lesson.mark.text),
+                xshift=2,
+                yshift=4,
+                font=dict(size=12, color=lesson.mark.text),
             )
     if not known:
         placeholder(fig, look, "no steps yet")

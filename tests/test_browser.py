@@ -101,7 +101,7 @@ def _wait(ready, what: str, limit: float) -> None:
 
 
 @pytest.fixture(scope="module")
-def browser():
+def chromium():
     from playwright.sync_api import sync_playwright
 
     PICTURES.mkdir(exist_ok=True)
@@ -109,6 +109,14 @@ def browser():
         engine = driver.chromium.launch(executable_path=BROWSER, args=FLAGS)
         yield engine
         engine.close()
+
+
+@pytest.fixture
+def browser(chromium):
+    """One test's browser: its pages are closed behind it, an open page goes on working."""
+    yield chromium
+    for context in chromium.contexts:
+        context.close()
 
 
 def open_page(browser, width: int = 1280, height: int = 800, scheme: str = "light"):

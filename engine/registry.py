@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import importlib
 import math
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 MOST = 20  # errors that are told at once
@@ -54,20 +56,46 @@ def option(
     return dataclasses.field(default=default, metadata=meta)
 
 
-class Registry(dict):
-    """name → frozen dataclass.  `kind` names what is listed: "memory", "task"."""
+class Registry(Mapping):
+    """name → frozen dataclass.  `kind` names what is listed: "memory", "task".
 
-    def __init__(self, kind: str):
-        super().__init__()
+    `packages` hold what is listed and register it when they are imported, which the first look at
+    the list sees to: whoever asks need not know where the kinds are.
+    """
+
+    def __init__(self, kind: str, *packages: str):
         self.kind = kind
         self.aliases: dict[str, str] = {}
+        self._classes: dict[str, type] = {}
+        self._waiting = list(packages)
+        self._lock = threading.RLock()  # another thread waits; the importing one may look again
+
+    def _filled(self) -> dict[str, type]:
+        with self._lock:
+            while self._waiting:
+                package = self._waiting.pop(0)
+                try:
+                    importlib.import_module(package)
+                except BaseException:
+                    self._waiting.insert(0, package)
+                    raise
+        return self._classes
+
+    def __getitem__(self, name: str) -> type:
+        return self._filled()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._filled())
+
+    def __len__(self) -> int:
+        return len(self._filled())
 
     def register(self, name: str, *aliases: str):
         """Decorator; `aliases` are other tools' names for it, accepted and written as `name`."""
 
         def add(cls):
             cls.kind = name
-            self[name] = cls
+            self._classes[name] = cls
             self.aliases.update(dict.fromkeys(aliases, name))
             return cls
 
@@ -75,11 +103,12 @@ class Registry(dict):
 
     def find(self, name: Any) -> type:
         """The class of that name, or a SpecError that lists what exists."""
-        if isinstance(name, str) and (known := self.aliases.get(name, name)) in self:
-            return self[known]
+        known = self._filled()
+        if isinstance(name, str) and (own := self.aliases.get(name, name)) in known:
+            return known[own]
         raise SpecError(
             FieldError(
-                f"{self.kind}.kind", f"unknown {self.kind} {shown(name)}{suggest(name, self)}"
+                f"{self.kind}.kind", f"unknown {self.kind} {shown(name)}{suggest(name, known)}"
             )
         )
 
@@ -237,5 +266,5 @@ def bounds_text(low: float | None, high: float | None) -> str:
     )
 
 
-MEMORIES = Registry("memory")
-TASKS = Registry("task")
+MEMORIES = Registry("memory", "engine.memory", "engine.eviction")
+TASKS = Registry("task", "engine.tasks")

@@ -25,6 +25,8 @@ class Counts(NamedTuple):
 class Facts(Database):
     """Rows of measured facts by run id."""
 
+    _of_run = ("answers", "tokens", "reports", "maps")  # tables whose rows end with their run
+
     def add(
         self, run: int, answers: pa.Table, tokens: pa.Table | None, replace: bool = False
     ) -> None:
@@ -111,5 +113,5 @@ class Facts(Database):
         )
 
     def _delete_rows(self, cursor, run: int) -> None:
-        for name in ("answers", "tokens", "reports", "maps"):
+        for name in self._of_run:
             cursor.execute(f"delete from {name} where run = ?", [run])

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from engine.specs import SweepSpec
-from engine.store.facts import Facts
+from engine.store.decode import DecodeFacts
 from engine.store.schema import utc_now
 
 STOPPED = "the service stopped while this ran; run it again to resume"
@@ -39,6 +38,7 @@ class Run:
     answers_stored: int
     tokens_stored: int
     noise_floor: float | None
+    kind: str  # sweep or decode
     provenance: dict
     written: dict | None
 
@@ -64,24 +64,24 @@ class Job:
 
 _RUN = (
     "id, key, code_version, source, title, asked, control_run, status, reason, created, finished, "
-    "copies, answers_expected, tokens_expected, answers_stored, tokens_stored, noise_floor, "
+    "copies, answers_expected, tokens_expected, answers_stored, tokens_stored, noise_floor, kind, "
     "provenance, written"
 )
 _JOB = "id, run, key, state, reason, created, started, finished"
 _JSON = ("provenance", "written")
-_SETTABLE = frozenset(_RUN.split(", ")) - {"id", "key", "code_version", "source"}
+_SETTABLE = frozenset(_RUN.split(", ")) - {"id", "key", "code_version", "source", "kind"}
 
 
-class Ledger(Facts):
+class Ledger(DecodeFacts):
     """Specs, runs and jobs."""
 
     # ---- specs
 
-    def remember(self, spec: SweepSpec) -> None:
+    def remember(self, spec: Any) -> None:
         """Keep a spec under its key, so that a link with the key alone restores the form."""
         with self.writing() as cursor:
             if self.spec(spec.key) is None:
-                values = [spec.key, json.dumps(spec.to_dict()), spec.memory.phrase(), utc_now()]
+                values = [spec.key, json.dumps(spec.to_dict()), phrase_of(spec), utc_now()]
                 cursor.execute("insert into specs values (?, ?, ?, ?)", values)
 
     def spec(self, key: str) -> dict | None:
@@ -118,11 +118,12 @@ class Ledger(Facts):
         rows = self.ask(f"select {_RUN} from runs order by created desc, id desc")
         return [Run.from_row(row) for row in rows]
 
-    def speed(self, model: dict) -> float | None:
+    def speed(self, model: dict, kind: str = "sweep") -> float | None:
         """Tokens per second of the newest own run of this model, number format and device."""
         rows = self.ask(
-            "select runs.provenance, specs.spec from runs join specs using (key) "
-            "where source = 'own' and asked and provenance is not null order by id desc limit 200"
+            "select runs.provenance, specs.spec from runs join specs using (key) where kind = ? "
+            "and source = 'own' and asked and provenance is not null order by id desc limit 200",
+            [kind],
         )
         for made, spec in rows:
             if json.loads(spec)["model"] == model:
@@ -131,12 +132,14 @@ class Ledger(Facts):
                     return speed
         return None
 
-    def open_run(self, key: str, code_version: str, asked: bool, title: str = "") -> Run:
+    def open_run(
+        self, key: str, code_version: str, asked: bool, title: str = "", kind: str = "sweep"
+    ) -> Run:
         """The own run of this key and code version, made if there is none."""
         with self.writing() as cursor:
             run = self.find_run(key, code_version)
             if run is None:
-                self._new_run(cursor, key, code_version, "own", title, asked)
+                self._new_run(cursor, key, code_version, "own", title, asked, kind)
         run = self.find_run(key, code_version)
         changes = {"asked": True} if asked and not run.asked else {}
         if title and title != run.title:
@@ -145,12 +148,12 @@ class Ledger(Facts):
             self.change(run.id, **changes)
         return self.run(run.id)
 
-    def _new_run(self, cursor, key, code_version, source, title, asked) -> int:
+    def _new_run(self, cursor, key, code_version, source, title, asked, kind) -> int:
         cursor.execute(
             "insert into runs (key, code_version, source, title, asked, status, reason, created, "
-            "copies, answers_expected, tokens_expected, answers_stored, tokens_stored) "
-            "values (?, ?, ?, ?, ?, 'queued', '', ?, 0, 0, 0, 0, 0) returning id",
-            [key, code_version, source, title, asked, utc_now()],
+            "copies, answers_expected, tokens_expected, answers_stored, tokens_stored, kind) "
+            "values (?, ?, ?, ?, ?, 'queued', '', ?, 0, 0, 0, 0, 0, ?) returning id",
+            [key, code_version, source, title, asked, utc_now(), kind],
         )
         return cursor.fetchall()[0][0]
 
@@ -182,8 +185,13 @@ class Ledger(Facts):
         """After a start: runs called done whose rows are not all there become incomplete."""
         rows = self.ask(
             """
-            with a as (select run, count(*) as n from answers group by run),
-                t as (select run, count(*) as n from tokens group by run)
+            with a as (
+                select run, count(*) as n from answers group by run
+                union all select run, count(*) from decode_whole group by run
+            ), t as (
+                select run, count(*) as n from tokens group by run
+                union all select run, sum(steps) from decode_whole group by run
+            )
             select id, key from runs left join a on a.run = id left join t on t.run = id
             where status in ('done', 'incomplete') and (
                 answers_expected = 0 or coalesce(a.n, 0) <> answers_expected
@@ -198,7 +206,7 @@ class Ledger(Facts):
     def delete(self, key: str) -> list[str]:
         """Delete a key's rows, and its control's when nothing else leans on them.
 
-        Returns the names of map files that no row points to any more.
+        Returns the names of side files (maps, traces) that no row points to any more.
         """
         files = []
         with self.writing() as cursor:
@@ -231,7 +239,10 @@ class Ledger(Facts):
         )
 
     def _drop(self, cursor, id: int) -> list[str]:
-        files = cursor.execute("select file from maps where run = ?", [id]).fetchall()
+        files = cursor.execute(
+            "select file from maps where run = ? union all select file from traces where run = ?",
+            [id, id],
+        ).fetchall()
         self._delete_rows(cursor, id)
         cursor.execute("delete from jobs where run = ?", [id])
         cursor.execute("delete from runs where id = ?", [id])
@@ -334,8 +345,18 @@ class Ledger(Facts):
             )
 
 
+def phrase_of(spec: Any) -> str:
+    """A spec in a few words: its memory, or all methods of a decode run."""
+    return spec.phrase() if hasattr(spec, "phrase") else spec.memory.phrase()
+
+
 def shortage(run: Run) -> str:
     """What is missing, as a sentence."""
+    if run.kind == "decode":
+        return (
+            f"{run.answers_stored} of {run.answers_expected} parts (a method on a prompt) are "
+            "stored whole; run it again to compute the rest"
+        )
     return (
         f"{run.answers_stored} of {run.answers_expected} answer rows and {run.tokens_stored} of "
         f"{run.tokens_expected} token rows are stored; run it again to compute the rest"

@@ -78,8 +78,60 @@ create table maps (
 );
 """
 
+DECODE = """
+-- sweep: phase copies, rows in answers and tokens; decode: evicting methods, rows in decode_*.
+alter table runs add column kind varchar default 'sweep';
+
+create table decode_steps (
+    run integer, arm integer, sample integer, position integer, token_id integer, text varchar,
+    logprob float, rank integer, kept integer, event boolean
+);
+create table decode_answers (
+    run integer, arm integer, sample integer, question integer, mark varchar, correct boolean,
+    logprob double, tokens integer, retained double
+);
+create table decode_marks (
+    run integer, arm integer, sample integer, seen integer, mark varchar, retained double
+);
+create table decode_costs (
+    run integer, arm integer, sample integer, rows integer, prefill_seconds double,
+    decode_seconds double, tokens integer, events integer, event_ms double[], step_ms double[],
+    observe_ms double, resident_mean double, resident_peak integer, peak_bytes bigint,
+    mean_bytes bigint, state_bytes bigint
+);
+create table decode_texts (run integer, arm integer, sample integer, text varchar, ended varchar);
+
+-- What each arm of each sample consists of: rows of every table when its batch was stored.
+create table decode_parts (
+    run integer, arm integer, sample integer,
+    steps integer, answers integer, marks integer, costs integer, texts integer
+);
+
+-- Parts whose rows are all there.
+create view decode_whole as
+with rows as (
+    select run, arm, sample, 1 as s, 0 as a, 0 as m, 0 as c, 0 as t from decode_steps
+    union all select run, arm, sample, 0, 1, 0, 0, 0 from decode_answers
+    union all select run, arm, sample, 0, 0, 1, 0, 0 from decode_marks
+    union all select run, arm, sample, 0, 0, 0, 1, 0 from decode_costs
+    union all select run, arm, sample, 0, 0, 0, 0, 1 from decode_texts
+), have as (
+    select run, arm, sample, sum(s) as s, sum(a) as a, sum(m) as m, sum(c) as c, sum(t) as t
+    from rows group by run, arm, sample
+)
+select p.run, p.arm, p.sample, p.steps
+from decode_parts p left join have h using (run, arm, sample)
+where p.steps = coalesce(s, 0) and p.answers = coalesce(a, 0) and p.marks = coalesce(m, 0)
+    and p.costs = coalesce(c, 0) and p.texts = coalesce(t, 0);
+
+-- Traces lie in side files, as attention maps do.
+create table traces (
+    run integer, arm integer, sample integer, layer integer, kv_head integer, file varchar
+);
+"""
+
 # Append only.  Entry i turns version i into version i + 1; a shipped entry is never edited.
-MIGRATIONS: tuple[str, ...] = (FIRST,)
+MIGRATIONS: tuple[str, ...] = (FIRST, DECODE)
 
 
 class StoreError(RuntimeError):

@@ -9,17 +9,20 @@ from pathlib import Path
 
 from engine.store.ledger import Ledger
 from engine.store.maps import MapFiles
+from engine.store.traces import TraceFiles
 
 
 class Store(Ledger):
-    """The database and the attention side files of one home folder."""
+    """The database and the side files of one home folder."""
 
     def __init__(self, home: Path):
         super().__init__(Path(home) / "phasescope.duckdb")
         self.maps = MapFiles(Path(home) / "attention")
+        self.traces = TraceFiles(Path(home) / "traces")
 
     def delete(self, key: str) -> list[str]:
         files = super().delete(key)
         for name in files:
             self.maps.remove(name)
+            self.traces.remove(name)
         return files

@@ -1,0 +1,1 @@
+"""Eviction while decoding: prompts, methods, caches, rows.  One file a method."""

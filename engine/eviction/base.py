@@ -1,4 +1,4 @@
-"""What an evicting memory is: when entries are dropped, how they are scored, what stays (SCIENCE §6).
+"""What an evicting memory is: when entries drop, how they are scored, what stays (SCIENCE §6).
 
 A method says when an event is due and gives every entry a score; the decoder drops.  It never
 touches the cache.  Letters: L evicting layers, B rows, H query heads, K KV heads, G = H/K,
@@ -105,7 +105,9 @@ class Evicting:
     )
 
     evicts: ClassVar[bool] = True
-    per_query_head: ClassVar[bool] = False  # keeps an own set for each query head: G times the bytes
+    per_query_head: ClassVar[bool] = (
+        False  # keeps an own set for each query head: G times the bytes
+    )
 
     @property
     def slots_used(self) -> bool:
@@ -193,7 +195,7 @@ def keep(score: Tensor, positions: Tensor, prefix: int, latest: int, size: int) 
 
 
 def attention(queries: Tensor, keys: Tensor, scale: float, visible: Tensor | None = None) -> Tensor:
-    """Softmax weights in float32 or wider: queries (B, H, m, D), keys (B, K, n, D) → (B, K, G, m, n).
+    """Softmax in float32 or wider: queries (B, H, m, D), keys (B, K, n, D) → (B, K, G, m, n).
 
     visible (B, K, m, n): which keys a query may see; all where None.
     """

@@ -26,7 +26,9 @@ AGGREGATES = ("max", "mean")
 class Beacon(Evicting):
     """BeaconKV: stored past queries vote on what the cache keeps while decoding."""
 
-    n_beacon: int = option(16, "stored past queries per query head", label="Beacons", low=0, high=4096)
+    n_beacon: int = option(
+        16, "stored past queries per query head", label="Beacons", low=0, high=4096
+    )
     n_recent: int = option(
         16, "latest queries that vote at their own positions", label="Recent", low=0, high=4096
     )
@@ -37,8 +39,12 @@ class Beacon(Evicting):
         label="Selector",
         choices=SELECTORS,
     )
-    over_queries: str = option("max", "over observing queries", label="Over queries", choices=AGGREGATES)
-    over_heads: str = option("max", "over the heads of a group", label="Over heads", choices=AGGREGATES)
+    over_queries: str = option(
+        "max", "over observing queries", label="Over queries", choices=AGGREGATES
+    )
+    over_heads: str = option(
+        "max", "over the heads of a group", label="Over heads", choices=AGGREGATES
+    )
     event: int = option(
         0, "entries dropped at an event; 0 takes an eighth of the budget", label="Event", low=0
     )
@@ -57,8 +63,10 @@ class Beacon(Evicting):
     def check(self) -> list[FieldError]:
         errors = []
         held = self.prefix + self.protect + 1
-        least = held + self.event if self.event else next(
-            b for b in range(held, 8 * held + 8) if 7 * b // 8 >= held and 7 * b // 8 < b
+        least = (
+            held + self.event
+            if self.event
+            else next(b for b in range(held, 8 * held + 8) if 7 * b // 8 >= held and 7 * b // 8 < b)
         )
         parts = f"a prefix of {self.prefix} and {self.protect} protected entries after an event"
         errors += self.too_small(least, parts)
@@ -235,7 +243,9 @@ class BeaconState:
     def observers(self, layer: int) -> tuple[list[Observer], Tensor | None]:
         beacons = 0 if self.frozen is None else self.frozen.shape[-2]
         told = [Observer("beacon", -1)] * beacons
-        told += [Observer("recent", int(p)) for p in ([] if self.positions is None else self.positions)]
+        told += [
+            Observer("recent", int(p)) for p in ([] if self.positions is None else self.positions)
+        ]
         parts = [x[layer] for x in (self.frozen, self.recent) if x is not None]
         return told, torch.cat(parts, -2) if parts else None
 

@@ -95,8 +95,15 @@ class Decoder:
             self.state = self.memory.state(setting)
         self.events: list[Event] = []
         self.step_seconds: list[float] = []  # of forwards, in order
-        self.step_tokens: list[int] = []
-        self.upkeep_seconds = 0.0  # observing and judging, events included
+        self.observe_seconds: list[float] = []  # of the same forwards
+        self.peak = 0  # entries per head, at most
+
+    # ---- told
+
+    @property
+    def upkeep_seconds(self) -> float:
+        """Observing and judging, events included."""
+        return sum(self.observe_seconds) + sum(event.seconds for event in self.events)
 
     # ---- reading
 
@@ -128,7 +135,7 @@ class Decoder:
             for layer in self.cache.layers
         ]
         other.clock, other.state = copy.copy(self.clock), copy.deepcopy(self.state, _shared(self))
-        other.events, other.step_seconds, other.step_tokens = [], [], []
+        other.events, other.step_seconds, other.observe_seconds = [], [], []
         return other
 
     @property
@@ -142,7 +149,9 @@ class Decoder:
 
     def retained(self) -> list[dict[str, float]]:
         """Per row: mark → share of its positions still held, mean over layers and KV heads."""
-        return [{n: self._share(row, a, b) for n, a, b in own} for row, own in enumerate(self.marks)]
+        return [
+            {n: self._share(row, a, b) for n, a, b in own} for row, own in enumerate(self.marks)
+        ]
 
     def _share(self, row: int, start: int, stop: int) -> float:
         inside = 0.0
@@ -168,15 +177,15 @@ class Decoder:
             )
         now = time.perf_counter()
         self.step_seconds.append(now - start)
-        self.step_tokens.append(ids.shape[1])
         if self.state is not None:
             with torch.inference_mode():
                 layers = self.kept_layers
                 keys, places = [x.keys for x in layers], [x.positions for x in layers]
                 self.state.observe(Seen(shown.stacked(), positions, keys, places), clock)
-            self.upkeep_seconds += time.perf_counter() - now
+        self.observe_seconds.append(time.perf_counter() - now)
         clock.seen += ids.shape[1]
         clock.kept += ids.shape[1]
+        self.peak = max(self.peak, clock.kept)
         return out.last_hidden_state
 
     @contextmanager
@@ -221,7 +230,6 @@ class Decoder:
         self.state.dropped(indices, clock)
         before, clock.kept = clock.kept, size
         seconds = time.perf_counter() - start
-        self.upkeep_seconds += seconds
         told = self.retained()
         self.events.append(Event(clock.seen, before, size, seconds, told, detail))
 

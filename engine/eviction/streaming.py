@@ -20,7 +20,7 @@ class Streaming(Evicting):
     every: int = option(1, "tokens from one event to the next", label="Every", low=1, high=4096)
     positions: str = option(
         "original",
-        "original: comparable with the other methods; cache: those inside the cache, as in the paper",
+        "original: comparable with other methods; cache: those inside the cache, as in the paper",
         label="Positions",
         choices=("original", "cache"),
     )

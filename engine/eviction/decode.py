@@ -54,7 +54,8 @@ class Decoder:
     """A batch of rows read together under one memory; rows never see each other.
 
     marks: per row a tuple of (name, start, stop) whose retention every event tells.
-    watch: (layer, row) whose events are kept in detail.
+    watch: (layer, row) whose events are kept in detail, with all its queries in `shown`.
+    archive: keep what events drop, to put it back.
     """
 
     def __init__(
@@ -67,11 +68,16 @@ class Decoder:
         marks: tuple = (),
         lead: int = 0,
         watch: tuple[int, int] | None = None,
+        archive: bool = False,
         pulse: Callable[[], None] | None = None,
     ):
         facts = loaded.facts
         self.loaded, self.rows, self.marks, self.watch = loaded, rows, marks, watch
         self.pulse = pulse
+        self.shown: list[Tensor] = []  # (H, T, D) after RoPE, of the watched layer and row
+        self.archived: list[list[KeptLayer]] | None = (
+            [[] for _ in loaded.facts.full_layers] if archive else None
+        )
         self.memory: Evicting | None = memory if getattr(memory, "evicts", False) else None
         group = facts.q_heads // facts.kv_heads
         self.repeat = group if self.memory and self.memory.per_query_head else 1
@@ -79,6 +85,7 @@ class Decoder:
         self.layers = facts.full_layers
         self.cache = kept_cache(loaded, self.repeat, self.slots)
         self.rotary = Rotary(loaded.model)
+        self.scale = _scale(loaded.model, facts.head_dim)
         self.clock = Clock(lead=lead)
         self.state = None
         if self.memory:
@@ -88,7 +95,7 @@ class Decoder:
                 q_heads=facts.q_heads,
                 kv_heads=facts.kv_heads * self.repeat,
                 head_dim=facts.head_dim,
-                scale=_scale(loaded.model, facts.head_dim),
+                scale=self.scale,
                 rotary=self.rotary,
                 streams=streams or tuple(range(rows)),
             )
@@ -136,6 +143,7 @@ class Decoder:
         ]
         other.clock, other.state = copy.copy(self.clock), copy.deepcopy(self.state, _shared(self))
         other.events, other.step_seconds, other.observe_seconds = [], [], []
+        other.watch, other.shown, other.archived = None, [], None
         return other
 
     @property
@@ -171,7 +179,8 @@ class Decoder:
         base = clock.kept if self.slots else clock.seen
         positions = torch.arange(base, base + ids.shape[1], device=ids.device)
         shown = _Queries(self.layers)
-        with torch.inference_mode(), shown.recording(self.state is not None), self._groups():
+        record = self.state is not None or self.watch is not None
+        with torch.inference_mode(), shown.recording(record), self._groups():
             out = self.loaded.model.base_model(
                 ids, cache=self.cache, use_cache=True, position_ids=positions[None]
             )
@@ -183,6 +192,8 @@ class Decoder:
                 keys, places = [x.keys for x in layers], [x.positions for x in layers]
                 self.state.observe(Seen(shown.stacked(), positions, keys, places), clock)
         self.observe_seconds.append(time.perf_counter() - now)
+        if self.watch:
+            self.shown.append(shown.found[self.watch[0]][self.watch[1]].cpu())
         clock.seen += ids.shape[1]
         clock.kept += ids.shape[1]
         self.peak = max(self.peak, clock.kept)
@@ -225,7 +236,11 @@ class Decoder:
             indices.append(index)
             if self.watch and self.layers[number] == self.watch[0]:
                 detail = self._detail(number, layer, votes, index, prefix, latest)
-        for layer, index in zip(self.kept_layers, indices, strict=True):
+        for number, (layer, index) in enumerate(zip(self.kept_layers, indices, strict=True)):
+            if self.archived is not None:
+                gone = layer.copied()
+                gone.keep(others(index, layer.kept))
+                self.archived[number].append(gone)
             self._drop(layer, index)
         self.state.dropped(indices, clock)
         before, clock.kept = clock.kept, size
@@ -260,6 +275,13 @@ class Decoder:
             prefix,
             latest,
         )
+
+
+def others(index: Tensor, count: int) -> Tensor:
+    """Indices (B, K, count − m), ascending, that are not in `index` (B, K, m)."""
+    left = torch.ones(*index.shape[:-1], count, dtype=torch.bool, device=index.device)
+    left.scatter_(-1, index, False)
+    return left.nonzero()[:, -1].reshape(*index.shape[:-1], -1)
 
 
 class _Queries:

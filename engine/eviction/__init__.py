@@ -1,1 +1,14 @@
 """Eviction while decoding: prompts, methods, caches, rows.  One file a method."""
+
+from engine.eviction import (  # noqa: F401  (each registers itself)
+    beacon,
+    h2o,
+    keydiff,
+    knorm,
+    random_keep,
+    rkv,
+    rpc,
+    snapkv,
+    streaming,
+    tova,
+)

@@ -105,9 +105,16 @@ class Evicting:
     )
 
     evicts: ClassVar[bool] = True
-    per_query_head: ClassVar[bool] = (
-        False  # keeps an own set for each query head: G times the bytes
-    )
+
+    @property
+    def per_query_head(self) -> bool:
+        """Whether each query head keeps a set of its own: G times the bytes."""
+        return False
+
+    @property
+    def once(self) -> bool:
+        """Whether the only event is at the end of a prompt that was read at once."""
+        return False
 
     @property
     def slots_used(self) -> bool:
@@ -163,6 +170,10 @@ class Evicting:
     def phrase(self) -> str:
         return f"{self.kind} {self.budget}"
 
+    def usual(self) -> dict[str, Any]:
+        """Values that are not worth telling in a label."""
+        return {f.name: f.default for f in fields(self)}
+
     def too_small(self, least: int, parts: str) -> list[FieldError]:
         """The refusal of a budget that cannot hold what is protected and one entry more."""
         if self.budget >= least:
@@ -172,11 +183,11 @@ class Evicting:
 
 
 def options_told(memory: Any) -> str:
-    """Options that differ from their defaults, as "n_beacon 8, selector random"."""
+    """Options that differ from the usual ones, as "n_beacon 8, selector random"."""
     told = [
-        f"{f.name} {getattr(memory, f.name)}"
-        for f in fields(memory)
-        if f.name not in ("budget", "when") and getattr(memory, f.name) != f.default
+        f"{name} {getattr(memory, name)}"
+        for name, usual in memory.usual().items()
+        if name not in ("budget", "when") and getattr(memory, name) != usual
     ]
     return ", ".join(told)
 
@@ -194,20 +205,29 @@ def keep(score: Tensor, positions: Tensor, prefix: int, latest: int, size: int) 
     return order[..., :size].sort(-1).values
 
 
-def attention(queries: Tensor, keys: Tensor, scale: float, visible: Tensor | None = None) -> Tensor:
-    """Softmax in float32 or wider: queries (B, H, m, D), keys (B, K, n, D) → (B, K, G, m, n).
-
-    visible (B, K, m, n): which keys a query may see; all where None.
-    """
+def logits(queries: Tensor, keys: Tensor, scale: float) -> Tensor:
+    """In float32 or wider: queries (B, H, m, D), keys (B, K, n, D) → (B, K, G, m, n)."""
     rows, heads, count, size = queries.shape
     kv_heads = keys.shape[1]
     q = queries.reshape(rows, kv_heads, heads // kv_heads * count, size)
-    logits = (q @ keys.transpose(2, 3)) * scale
-    wide = torch.promote_types(logits.dtype, torch.float32)
-    logits = logits.to(wide).reshape(rows, kv_heads, -1, count, keys.shape[2])
+    found = wide((q @ keys.transpose(2, 3)) * scale)
+    return found.reshape(rows, kv_heads, -1, count, keys.shape[2])
+
+
+def wide(x: Tensor) -> Tensor:
+    """In float32, or as it is where that is narrower."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def attention(queries: Tensor, keys: Tensor, scale: float, visible: Tensor | None = None) -> Tensor:
+    """Softmax of these logits over the entries.
+
+    visible (B, K, m, n): which keys a query may see; all where None.
+    """
+    found = logits(queries, keys, scale)
     if visible is not None:
-        logits = logits.masked_fill(~visible[:, :, None], float("-inf"))
-    return logits.softmax(-1)
+        found = found.masked_fill(~visible[:, :, None], float("-inf"))
+    return found.softmax(-1)
 
 
 def causal(query_positions: Tensor, key_positions: Tensor) -> Tensor:

@@ -139,7 +139,7 @@ def fitting(copy: float) -> int:
 
 def peak() -> float:
     """GiB of memory that this process had at most."""
-    from engine.worker import peak_memory
+    from engine.machine import peak_memory
 
     return peak_memory() / 2**30
 

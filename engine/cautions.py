@@ -20,10 +20,11 @@ def cautions(
 ) -> list[str]:
     return [
         *_unasked(spec, facts, copies[:LOOKED_AT]),
+        *_idle(spec, copies[:LOOKED_AT]),
         *_pair(samples[0]),
         *_few(samples),
         *_weak(spec),
-        *_slow(spec),
+        *slow(spec),
         *_template(spec, samples[0]),
         *_locked(spec, samples),
         *(_unbalanced(samples, design) if spec.settings.protocol != "pair" else ()),
@@ -32,7 +33,7 @@ def cautions(
 
 def _unasked(spec: Any, facts: Any, copies: list[Copy]) -> list[str]:
     """The query sees the target as it is: nothing compressed is asked."""
-    if not spec.memory.strides():
+    if not spec.memory.strides() or getattr(spec.memory, "evicts", False):
         return []
     layers = _layers(spec.memory, facts.n_layers, len(copies[0].tokens))
     exact = sum(target_exact(spec.memory, copy, layers) for copy in copies)
@@ -49,7 +50,23 @@ def _unasked(spec: Any, facts: Any, copies: list[Copy]) -> list[str]:
     ]
 
 
-def _slow(spec: Any) -> list[str]:
+def _idle(spec: Any, copies: list[Copy]) -> list[str]:
+    """A budget that holds the whole prompt: no entry is ever dropped."""
+    if not getattr(spec.memory, "evicts", False):
+        return []
+    from engine.eviction.schedule import resident
+
+    after, longest = spec.memory.when != "streamed", max(len(copy.tokens) for copy in copies)
+    read = max(copy.context_end for copy in copies) if after else 0
+    if resident(spec.memory, read, longest - read).events:
+        return []
+    return [
+        f"Nothing is evicted: the budget holds all of the {longest:,} tokens. Lower it, or take a "
+        "longer prompt."
+    ]
+
+
+def slow(spec: Any) -> list[str]:
     """Half precision on a processor that has no instructions for it."""
     half = spec.model.dtype in ("bfloat16", "float16")
     if not half or spec.model.device != "cpu" or has_bf16():

@@ -191,6 +191,17 @@ class Client:
         part = {"queries": queries, "keys": keys, "control": control}
         return self._json("POST", f"/runs/{_safe(key)}/attention", json=place | part)
 
+    def decode(self, key: str, table: str, arm: int | None = None, sample: int | None = None):
+        """One table of a decode run (steps, answers, marks, costs, texts) as a DataFrame."""
+        return self._frame(
+            f"/runs/{_safe(key)}/decode/{_name(table, 'table')}", arm=arm, sample=sample
+        )
+
+    def trace(self, key: str, arm: int, sample: int, layer: int, kv_head: int) -> dict:
+        """One head's evictions in one sample, or {"pending": True} while the worker reads it."""
+        place = {"arm": arm, "sample": sample, "layer": layer, "kv_head": kv_head}
+        return self._json("POST", f"/runs/{_safe(key)}/trace", json=place)
+
     def benchmark(self) -> dict:
         """{members, published}: the controlled family with its numbers."""
         return self._json("GET", "/benchmark")
@@ -241,10 +252,10 @@ def _safe(key: str) -> str:
     return key
 
 
-def _name(name: str) -> str:
-    """A model's name is letters, digits, hyphens and underscores, and must not become a path."""
+def _name(name: str, what: str = "training") -> str:
+    """A name is letters, digits, hyphens and underscores, and must not become a path."""
     if not (name.isascii() and name.replace("-", "").replace("_", "").isalnum()):
-        raise NotFound(f"no training {name[:40]!r} here")
+        raise NotFound(f"no {what} {name[:40]!r} here")
     return name
 
 

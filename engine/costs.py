@@ -25,7 +25,8 @@ def density(spec: Any) -> dict[str, float | None] | None:
     here = spec.task.density(spec.settings.protocol, spec.settings.modulus)
     found = shelf.describe(spec.model.id)
     trained = found and (found.recipe.records / found.recipe.places)
-    window = getattr(spec.memory, "window", None)
+    evicts = getattr(spec.memory, "evicts", False)
+    window = None if evicts else getattr(spec.memory, "window", None)
     per_window = round(here * window, 3) if window else None
     return {"here": round(here, 4), "trained": trained and round(trained, 4), "window": per_window}
 
@@ -43,6 +44,10 @@ def kv_bytes(spec: Any) -> dict[str, int | None]:
     length = getattr(spec.task, "places", None)
     if length is None:
         return {"kv_bytes": None, "kv_bytes_full": None}
+    each = 2 * known.kv_heads * known.head_dim * known.bytes_per_weight
+    full = {"kv_bytes_full": known.n_layers * (length + 1) * each}
+    if getattr(spec.memory, "evicts", False):
+        return {"kv_bytes": _evicting(spec.memory, known, length + 1) * each, **full}
     query, tokens = torch.tensor([length]), torch.arange(length + 1)
     held = 0
     for layer in range(known.n_layers):
@@ -52,5 +57,15 @@ def kv_bytes(spec: Any) -> dict[str, int | None]:
             continue
         held += int(plan.visible_entries(query, None).sum())
         held += int(plan.exact_tokens(query, None, tokens).sum())
-    each = 2 * known.kv_heads * known.head_dim * known.bytes_per_weight
-    return {"kv_bytes": held * each, "kv_bytes_full": known.n_layers * (length + 1) * each}
+    return {"kv_bytes": held * each, **full}
+
+
+def _evicting(memory: Any, known: Any, length: int) -> int:
+    """Entries that all layers hold once a prompt of that length is read, by the schedule alone."""
+    from engine.eviction.schedule import resident
+
+    whole = memory.when == "after_context"
+    held = resident(memory, length if whole else 0, 0 if whole else length).last
+    heads = known.q_heads // known.kv_heads if memory.per_query_head else 1
+    evicting = len(known.full_layers)
+    return evicting * held * heads + (known.n_layers - evicting) * length

@@ -28,6 +28,9 @@ RATES = {
     "mps": {8: 5e11, 4: 1e12, 2: 2e12},
     "cuda": {8: 5e12, 4: 2e13, 2: 8e13},
 }
+PIECE = 512  # tokens of a forward through a cache that drops entries
+BANDWIDTH = {"cpu": 1e10, "mps": 1e11, "cuda": 1e12}  # bytes per second of reading weights
+CALLS = 5e-4  # seconds of a layer's own overhead in a forward
 RUNTIME = 450_000_000  # torch, libraries and one slice of logits
 
 
@@ -59,13 +62,28 @@ def estimate(
 
 
 def _guess(spec: Any, facts: Any, length: int) -> float:
+    """Tokens per second; between two events no more tokens are read at once than the period."""
+    rate = compute_rate(spec.model, facts, length)
+    if not getattr(spec.memory, "evicts", False) or not spec.memory.period:
+        return rate
+    piece = min(spec.memory.period, length) * spec.settings.batch
+    return piece / max(piece / rate, least_seconds(spec.model, facts))
+
+
+def compute_rate(model: Any, facts: Any, length: int) -> float:
     """Tokens per second: two operations a weight, and the attention over half the length."""
     attention = 2 * facts.n_layers * facts.q_heads * facts.head_dim * length
-    kind = spec.model.device.split(":")[0]
+    kind = model.device.split(":")[0]
     cores = min(os.cpu_count() or 1, 16) if kind == "cpu" else 1
     if kind == "cpu" and has_bf16():
         kind = "cpu with bf16"
     return RATES[kind][facts.bytes_per_weight] * cores / (2 * facts.parameters + attention)
+
+
+def least_seconds(model: Any, facts: Any) -> float:
+    """The least seconds of a forward: reading the weights once, and the calls."""
+    kind = model.device.split(":")[0]
+    return facts.parameters * facts.bytes_per_weight / BANDWIDTH[kind] + facts.n_layers * CALLS
 
 
 @functools.cache
@@ -85,11 +103,24 @@ def _bytes(spec: Any, facts: Any, copies: int, length: int) -> int:
     weights = facts.parameters * width
     if spec.control is not None and spec.control.model != spec.model:
         weights *= 2
-    keys = length + (length // min(spec.memory.strides()) if spec.memory.strides() else 0)
+    read, keys = length, length
+    if getattr(spec.memory, "evicts", False):
+        read, keys = _evicting(spec.memory, length)
+    elif spec.memory.strides():
+        keys += length // min(spec.memory.strides())
     cache = 2 * facts.n_layers * facts.kv_heads * facts.head_dim * length * width
-    mask = 3 * length * keys * width
-    activations = length * (12 * facts.hidden + 4 * facts.q_heads * facts.head_dim) * 4
+    mask = 3 * read * keys * width
+    activations = read * (12 * facts.hidden + 4 * facts.q_heads * facts.head_dim) * 4
     return RUNTIME + weights + batch * (cache + mask + activations) + copies * length * 16
+
+
+def _evicting(memory: Any, length: int) -> tuple[int, int]:
+    """Tokens of the largest forward, and entries it sees, under a memory that drops entries."""
+    from engine.eviction.schedule import resident
+
+    if memory.when != "streamed":
+        return length, length
+    return min(length, PIECE), resident(memory, 0, length, "streamed").peak
 
 
 def check_caps(spec: Any, cost: Estimate, copies: int, field: str = "samples") -> None:

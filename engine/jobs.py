@@ -1,13 +1,15 @@
-"""Values that the queue keeps of the work it hands out: progress, map requests, provenance.
+"""Values that the queue keeps of the work it hands out: progress, small requests, provenance.
 
-Knows arithmetic on them only.
+Knows arithmetic on them, and where the store keeps what was asked for.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from engine.results import clean
 
 
 class MapWanted(NamedTuple):
@@ -21,10 +23,50 @@ class MapWanted(NamedTuple):
     sample: int
     shift: int
 
+    do, field = "map", "attention"
+
+    @property
+    def place(self) -> tuple[int, ...]:
+        return self.run, self.layer, self.head, self.sample, self.shift
+
+    def find(self, store: Any) -> str | None:
+        """The side file, where it was made already."""
+        return store.map_file(*self.place)
+
+    def keep(self, store: Any, content: dict) -> None:
+        labels = dict(content)
+        store.keep_map(*self.place, store.maps.save(labels.pop("weights"), labels))
+
+
+class TraceWanted(NamedTuple):
+    """One layer's and KV head's evictions in one sample of a decode run, under one arm."""
+
+    key: str
+    run: int
+    arm: int
+    sample: int
+    layer: int
+    kv_head: int
+
+    do, field = "trace", "trace"
+
+    @property
+    def place(self) -> tuple[int, ...]:
+        return self[1:]
+
+    def find(self, store: Any) -> str | None:
+        return store.trace_file(*self.place)
+
+    def keep(self, store: Any, content: dict) -> None:
+        store.keep_trace(*self.place, store.traces.save(clean(content)))
+
+
+SmallRequest = MapWanted | TraceWanted  # made beside the jobs, and kept in a side file
+
 
 @dataclass
 class Progress:
-    """Copies of a job at work, its control's included."""
+    """Copies of a job at work, its control's included; of a decode run, parts."""
 
     total: int = 0
     done: int = 0

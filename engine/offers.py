@@ -12,6 +12,8 @@ from engine.specs import settings_schema
 
 def make_schema(results: Results) -> dict:
     """What there is to choose from, for the form: nothing of it is written twice."""
+    from engine.eviction.spec import decode_schema
+
     tasks = TASKS.schema()
     for name, about in tasks.items():
         about["protocols"] = list(TASKS[name]().protocols())
@@ -21,11 +23,20 @@ def make_schema(results: Results) -> dict:
     ]
     return {
         "models": models + controlled_models(),
-        "memories": MEMORIES.schema(),
+        "memories": memories(),
         "tasks": tasks,
         "presets": results.gallery(),
+        "decode": decode_schema(),
         **settings_schema(),
     }
+
+
+def memories() -> dict[str, dict]:
+    """The kinds of memory with their options; `evicts`: those that drop entries while decoding."""
+    found = MEMORIES.schema()
+    for name, about in found.items():
+        about["evicts"] = getattr(MEMORIES[name], "evicts", False)
+    return found
 
 
 def controlled_models() -> list[dict]:

@@ -12,12 +12,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from engine.kinds import DECODE, kind_of
 from engine.presets import Preset, family_presets, presets
 from engine.queue import Queue
 from engine.registry import FieldError, SpecError
 from engine.results import Results
-from engine.specs import SweepSpec
 from engine.store import Run, Store
 from engine.store.bundles import import_run
 
@@ -109,9 +110,9 @@ class Engine:
         if control:
             self.store.change(run.id, control_run=control.id)
 
-    def plan(self, spec: SweepSpec) -> dict:
+    def plan(self, spec: Any) -> dict:
         """What will run; the page asks for it at every change and again at Run."""
-        place = (spec.key, self.store.speed(spec.to_dict()["model"]))
+        place = (spec.key, self.store.speed(spec.to_dict()["model"], kind_of(spec)))
         with self._lock:
             made = self._plans.get(place)
         made = made or make_plan(spec, place[1])  # not under the lock: a plan may take seconds
@@ -125,7 +126,7 @@ class Engine:
 
 def _turn(preset: Preset) -> int:
     """When a result is brought in: the start page's first, each behind the control it leans on."""
-    if preset.spec["memory"]["kind"] != "trained":
+    if preset.spec.get("memory", {}).get("kind") != "trained":
         return 0 if preset.gallery else 1
     return 2 if preset.gallery else LAST
 
@@ -137,11 +138,14 @@ def warm() -> None:
     import engine.tasks  # noqa: F401
 
 
-def make_plan(spec: SweepSpec, speed: float | None) -> dict:
+def make_plan(spec: Any, speed: float | None) -> dict:
     """Reads the tokenizer and the config, no weights; SpecError where something is refused."""
     from engine.models.loader import check_device, facts, load_tokenizer
-    from engine.plan import plan
 
+    if kind_of(spec) == DECODE:
+        from engine.decode_plan import plan
+    else:
+        from engine.plan import plan
     # All is refused now rather than when the worker meets it.
     check_device(spec.model)
     known = facts(spec.model)

@@ -67,7 +67,9 @@ def _named(tokenizer: Any, tokens: tuple[int, ...]) -> list[dict]:
 def _strip(spec: Any, tokenizer: Any, facts: Any, sample: LogicalSample, copy: Copy) -> dict:
     """Tokens of one copy with the grid over them; slots `at` count the prompt without fillers."""
     stride, origin = spec.stride, _origin(spec, copy)
-    learned = getattr(spec.memory, "learned", False)  # what its gates keep is not in the spec
+    # What learned gates keep is not in the spec, and what is evicted depends on the text.
+    evicts = getattr(spec.memory, "evicts", False)
+    unknown = evicts or getattr(spec.memory, "learned", False)
     names = SLOTS.get(spec.settings.protocol, ())
     tokens = []
     for t, (token, role) in enumerate(zip(copy.tokens, copy.roles, strict=True)):
@@ -87,11 +89,11 @@ def _strip(spec: Any, tokenizer: Any, facts: Any, sample: LogicalSample, copy: C
         "shift": copy.shift,
         "tokens": tokens,
         "slots": [{"name": s.name, "at": s.at} for s in sample.slots if s.name in names],
-        "window": getattr(spec.memory, "window", None),
+        "window": None if evicts else getattr(spec.memory, "window", None),
         "stride": stride,
         "origin": origin,
         "context_end": copy.context_end,
-        "shares": shares(spec, facts) if stride and not learned else None,
+        "shares": shares(spec, facts) if stride and not unknown else None,
         "layers": [compressed(spec, facts), facts.n_layers],
     }
 
@@ -121,6 +123,8 @@ def shares(spec: Any, facts: Any) -> dict[str, list[float]]:
 
 def compressed(spec: Any, facts: Any) -> int:
     """How many of the model's layers the memory compresses."""
+    if getattr(spec.memory, "evicts", False):
+        return len(facts.full_layers)
     origin = torch.zeros(1, dtype=torch.int64)
     return sum(spec.memory.plan(i, 1, origin) is not None for i in facts.full_layers)
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from engine.jobs import MapWanted, Progress, add_costs, renew
+from engine import decode_jobs
+from engine.jobs import Progress, SmallRequest, add_costs, renew
+from engine.kinds import DECODE, evicts, kind_of
 from engine.registry import FieldError, SpecError
 from engine.results import Results
 from engine.specs import SweepSpec
@@ -48,8 +51,8 @@ class Queue:
     _wake: threading.Condition = field(default_factory=threading.Condition)
     _cancels: set[int] = field(default_factory=set)
     _progress: dict[int, Progress] = field(default_factory=dict)
-    _maps: dict[MapWanted, int] = field(default_factory=dict)  # → request id, 0 before it is sent
-    _map_errors: dict[MapWanted, str] = field(default_factory=dict)
+    _small: dict[SmallRequest, int] = field(default_factory=dict)  # → id, 0 before it is sent
+    _errors: dict[SmallRequest, str] = field(default_factory=dict)
     _next_request: int = -1  # requests that are no jobs count downwards
     _stopping: bool = False
     _running: Job | None = None
@@ -79,21 +82,20 @@ class Queue:
     def busy(self) -> bool:
         return self._running is not None
 
-    def submit(self, spec: SweepSpec, title: str = "") -> Job:
+    def submit(self, spec: Any, title: str = "") -> Job:
         """Queue a run; the same run queued or at work already gives the same job."""
         with self._wake:
-            control = None
-            if spec.control:
-                self.store.remember(spec.control)
-                control = self.store.open_run(
-                    spec.control.key, run_version(spec.control.model), asked=False
-                ).id
-            self.store.remember(spec)
-            run = self.store.open_run(spec.key, run_version(spec.model), asked=True, title=title)
+            control = self._open(spec.control, asked=False).id if spec.control else None
+            run = self._open(spec, asked=True, title=title)
             self.store.change(run.id, control_run=control)
             job = self.store.enqueue(run)
             self._wake.notify_all()
         return job
+
+    def _open(self, spec: Any, asked: bool, title: str = "") -> Run:
+        self.store.remember(spec)
+        version = run_version(spec.model, evicts(spec))
+        return self.store.open_run(spec.key, version, asked, title, kind_of(spec))
 
     def cancel(self, key: str) -> bool:
         """Cancel the key's waiting or running job; False when there is none."""
@@ -119,16 +121,15 @@ class Queue:
         done = sum(self.store.counts(part.id).answers for part in parts)
         return {"done": done, "total": max(total, done), "seconds_left": None}
 
-    def want_map(self, wanted: MapWanted) -> str | None:
-        """The file of a map, or None while it is being computed; SpecError if it cannot be."""
-        place = (wanted.run, wanted.layer, wanted.head, wanted.sample, wanted.shift)
-        found = self.store.map_file(*place)
+    def want(self, wanted: SmallRequest) -> str | None:
+        """The side file of a map or trace, or None while it is made; SpecError if it cannot be."""
+        found = wanted.find(self.store)
         if found:
             return found
         with self._wake:
-            if wanted in self._map_errors:
-                raise SpecError(FieldError("attention", self._map_errors.pop(wanted)))
-            self._maps.setdefault(wanted, 0)
+            if wanted in self._errors:
+                raise SpecError(FieldError(wanted.field, self._errors.pop(wanted)))
+            self._small.setdefault(wanted, 0)
             self._wake.notify_all()
         return None
 
@@ -146,7 +147,7 @@ class Queue:
     def _turn(self) -> None:
         with self._wake:
             job = self.store.next_job()
-            if job is None and not self._maps:
+            if job is None and not self._small:
                 self._wake.wait(timeout=5)
                 return
             if job:
@@ -208,6 +209,9 @@ class Queue:
         """Have the worker compute what is missing; "" or a sentence on rows that are not there."""
         run = self.store.run(job.run)
         spec = self.results.spec(run.key)
+        progress = self._progress[run.id] = Progress()
+        if run.kind == DECODE:
+            return decode_jobs.compute(self, job, run, spec, progress)
         ids = {"run": run.id} | ({"control": run.control_run} if run.control_run else {})
         if (
             run.noise_floor is not None
@@ -216,29 +220,17 @@ class Queue:
         ):
             return ""
         have = {name: self.store.stored(id) for name, id in ids.items()}
-        progress = self._progress[run.id] = Progress()
-        self._hire().send(
-            {
-                "do": "sweep",
-                "id": job.id,
-                "spec": spec.to_dict(),
-                "have": have,
-                "noise_floor": run.noise_floor,
-            }
-        )
+        asked = {"spec": spec.to_dict(), "have": have, "noise_floor": run.noise_floor}
         try:
-            while (event := self._listen(job.id)).kind != "done":
-                if event.kind == "planned":
-                    self._plan(event.content, ids, progress)
-                elif event.kind == "batch":
-                    self._keep(event.content, ids, progress)
+            for kind, content in self.ask(job, "sweep", **asked):
+                if kind == "planned":
+                    self._plan(content, ids, progress)
+                elif kind == "batch":
+                    self._keep(content, ids, progress)
         finally:
-            self._book(ids, progress)
-        self.store.change(run.id, noise_floor=event.content["noise_floor"])
-        for name, made in event.content["provenance"].items():
-            before = self.store.run(ids[name]).provenance
-            if name in progress.costs or not before.get("libraries"):
-                self.store.change(ids[name], provenance=renew(before, made))
+            self.book(ids, progress)
+        self.store.change(run.id, noise_floor=content["noise_floor"])
+        self.sign(ids, progress, content["provenance"])
         broken = [id for id in ids.values() if not self.store.verify(id)]
         self._write(job, spec)
         return shortage(self.store.run(broken[0])) if broken else ""
@@ -259,10 +251,27 @@ class Queue:
         self.store.add(ids[content["part"]], answers, tokens, content["replace"])
         progress.spend(content["part"], copies, content["tokens"], content["seconds"])
 
-    def _book(self, ids: dict[str, int], progress: Progress) -> None:
+    def ask(self, job: Job, do: str, **content: Any) -> Iterator[tuple[str, Any]]:
+        """What the worker says of a job, (kind, content) by event, until and with its `done`."""
+        self._hire().send({"do": do, "id": job.id, **content})
+        while True:
+            event = self._listen(job.id)
+            yield event.kind, event.content
+            if event.kind == "done":
+                return
+
+    def book(self, ids: dict[str, int], progress: Progress) -> None:
+        """Add what a job has cost so far, whatever became of it."""
         for name, (tokens, seconds) in progress.costs.items():
             before = self.store.run(ids[name]).provenance
             self.store.change(ids[name], provenance=add_costs(before, tokens, seconds))
+
+    def sign(self, ids: dict[str, int], progress: Progress, made: dict[str, dict]) -> None:
+        """The provenance of what a finished job has computed."""
+        for name, now in made.items():
+            before = self.store.run(ids[name]).provenance
+            if name in progress.costs or not before.get("libraries"):
+                self.store.change(ids[name], provenance=renew(before, now))
 
     def _write(self, job: Job, spec: SweepSpec) -> None:
         """Ask what the model writes at its worst and at its best phase, on the first sample."""
@@ -296,26 +305,26 @@ class Queue:
         return self.worker
 
     def _bury(self, why: str) -> None:
-        """After a death: maps it was asked for have failed, the next request hires anew."""
+        """After a death: maps and traces asked of it have failed; the next request hires anew."""
         if self.worker:
             self.worker.kill()
             self.worker = None
         with self._wake:
-            for wanted, request in list(self._maps.items()):
+            for wanted, request in list(self._small.items()):
                 if request:
-                    del self._maps[wanted]
-                    self._map_errors[wanted] = why
+                    del self._small[wanted]
+                    self._errors[wanted] = why
 
     def _listen(self, id: int) -> Event:
-        """The next event of job `id`; serves cancels and maps meanwhile.
+        """The next event of job `id`; serves cancels and small requests meanwhile.
 
-        With id -1 there is no job: listens until all maps are made or a job waits.
+        With id -1 there is no job: listens until all of those are made or a job waits.
         """
         deadline = None
         while True:
             if self._stopping:
                 raise JobCancelled
-            self._send_maps()
+            self._send_small()
             if id in self._cancels and deadline is None:
                 self._at_work().send({"do": "cancel", "id": id})
                 deadline = time.monotonic() + self.grace
@@ -327,11 +336,11 @@ class Queue:
                     )
                     self._bury(end)
                     raise JobCancelled(end)
-                if id == -1 and (not self._maps or self.store.next_job()):
+                if id == -1 and (not self._small or self.store.next_job()):
                     return Event(-1, "idle", None)
                 continue
             if event.id < -1:
-                self._map_done(event)
+                self._small_done(event)
             elif event.id == id:
                 self._raise_if_over(event)
                 return event
@@ -343,32 +352,27 @@ class Queue:
             log.error("worker: %s", event.content["trace"])
             raise JobFailed(event.content["reason"])
 
-    def _send_maps(self) -> None:
+    def _send_small(self) -> None:
         with self._wake:
-            waiting = [wanted for wanted, request in self._maps.items() if not request]
+            waiting = [wanted for wanted, request in self._small.items() if not request]
             for wanted in waiting:
                 self._next_request -= 1
-                self._maps[wanted] = self._next_request
+                self._small[wanted] = self._next_request
         for wanted in waiting:
-            spec = self.results.spec(wanted.key)
-            self._at_work().send(
-                {"do": "map", "id": self._maps[wanted], "spec": spec.to_dict(), **wanted._asdict()}
-            )
+            request = {"do": wanted.do, "id": self._small[wanted], **wanted._asdict()}
+            self._at_work().send(request | {"spec": self.results.spec(wanted.key).to_dict()})
 
-    def _map_done(self, event: Event) -> None:
-        wanted = next((w for w, request in self._maps.items() if request == event.id), None)
+    def _small_done(self, event: Event) -> None:
+        wanted = next((w for w, request in self._small.items() if request == event.id), None)
         if wanted is None:
             return
         error = None
-        if event.kind == "map":
-            labels = dict(event.content)
-            file = self.store.maps.save(labels.pop("weights"), labels)
-            place = (wanted.run, wanted.layer, wanted.head, wanted.sample, wanted.shift)
-            self.store.keep_map(*place, file)
+        if event.kind == wanted.do:
+            wanted.keep(self.store, event.content)
         else:
             log.error("worker: %s", (event.content or {}).get("trace"))
-            error = (event.content or {}).get("reason", "the map was not made; ask again")
+            error = (event.content or {}).get("reason", f"the {wanted.do} was not made; ask again")
         with self._wake:
-            del self._maps[wanted]
+            del self._small[wanted]
             if error:
-                self._map_errors[wanted] = error
+                self._errors[wanted] = error

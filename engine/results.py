@@ -15,7 +15,9 @@ import time
 from collections import defaultdict
 from typing import Any
 
+from engine import decode_results
 from engine.costs import cost, density
+from engine.kinds import DECODE, kind_of, read_spec
 from engine.presets import presets
 from engine.registry import SpecError
 from engine.specs import SweepSpec
@@ -41,8 +43,12 @@ NOTHING: dict[str, Any] = {
 }  # fmt: skip
 
 
-def check_spec(values: dict) -> SweepSpec:
-    return SweepSpec.from_dict(values)
+check_spec = read_spec
+
+
+def nothing(run: Run) -> dict:
+    """The numbers of a run of this kind that has none yet."""
+    return decode_results.NOTHING if run.kind == DECODE else NOTHING
 
 
 class Results:
@@ -60,8 +66,8 @@ class Results:
         values = self.store.spec(key) or {}
         return min(self.store.runs_of(key), key=lambda run: _preference(run, values), default=None)
 
-    def spec(self, key: str) -> SweepSpec | None:
-        """The spec of a key, or None where this version no longer accepts it."""
+    def spec(self, key: str) -> Any:
+        """The SweepSpec or DecodeSpec of a key, or None where this version no longer accepts it."""
         values = self.store.spec(key)
         return values and _spec(key, json.dumps(values, sort_keys=True))
 
@@ -79,7 +85,7 @@ class Results:
             return kept
         spec = self.spec(run.key)
         if spec is None:
-            return self.store.report(run.id) or NOTHING
+            return self.store.report(run.id) or nothing(run)
         with self._busy:
             made = self._recent(run, stamp)
             if made is None:
@@ -87,7 +93,7 @@ class Results:
                 made = self._try(run, spec)
                 now = time.monotonic()
                 self._live = {run.id: (now, now - start, stamp, made)}
-        if run.status not in ACTIVE and made["residues"]:
+        if run.status not in ACTIVE and made["n_samples"]:
             self.store.keep_report(run.id, stamp, made, summary(made))
         return made
 
@@ -104,14 +110,16 @@ class Results:
         own = self.store.counts(run.id).answers
         return f"{statistics_version()}-{own}-{control}-{run.noise_floor}"
 
-    def _try(self, run: Run, spec: SweepSpec) -> dict:
+    def _try(self, run: Run, spec: Any) -> dict:
         """Rows that no statistics fit (from elsewhere, of other code) must not hide the run."""
         try:
+            if run.kind == DECODE:
+                return clean(decode_results.compute(self.store, run, spec, note(run.key)))
             return self._compute(run, spec)
         except Exception:
             log.exception("no report of run %s", run.key)
             told = "The statistics of these rows failed; the service's log has more."
-            return NOTHING | {"warnings": [told]}
+            return nothing(run) | {"warnings": [told]}
 
     def _compute(self, run: Run, spec: SweepSpec) -> dict:
         from engine.analysis.benchmark import combined
@@ -145,7 +153,9 @@ class Results:
         from engine.depth import depth
 
         spec = self.spec(run.key)
-        return spec and clean(depth(spec, self.store.answers(run.id)))
+        if spec is None or run.kind == DECODE:
+            return None
+        return clean(depth(spec, self.store.answers(run.id)))
 
     def scan(self, run: Run) -> dict | None:
         from engine.analysis.layers import layer_scan
@@ -183,14 +193,16 @@ class Results:
 
     def show(self, run: Run, progress: dict) -> dict:
         values, phrase = self.store.spec(run.key) or {}, self.store.phrase(run.key)
+        unit = "parts" if run.kind == DECODE else "answers"
         made_with = run.provenance | {
             "code_version": run.code_version,
             "source": run.source,
-            "rows_expected": {"answers": run.answers_expected, "tokens": run.tokens_expected},
-            "rows_stored": {"answers": run.answers_stored, "tokens": run.tokens_stored},
+            "rows_expected": {unit: run.answers_expected, "tokens": run.tokens_expected},
+            "rows_stored": {unit: run.answers_stored, "tokens": run.tokens_stored},
         }
         head = {
             "key": run.key,
+            "kind": run.kind,
             "title": run.title or title(values, phrase),
             "spec": values,
             "phrase": phrase,
@@ -201,6 +213,8 @@ class Results:
             "stale": _stale(run, values),
             "created": _time(run),
         }
+        if run.kind == DECODE:
+            return head | self.report(run)
         spec = self.spec(run.key)
         tail = {"written": run.written, "scan": self.scan(run)}
         tail |= {"density": spec and density(spec), "cost": spec and cost(spec, run)}
@@ -210,6 +224,7 @@ class Results:
         """One run in a list: no statistics are computed for it."""
         return {
             "key": run.key,
+            "kind": run.kind,
             "title": run.title or title(values, phrase),
             "phrase": phrase,
             "model": values.get("model", {}).get("id", ""),
@@ -255,6 +270,7 @@ class Results:
             cards.append(
                 {
                     "name": preset.name,
+                    "kind": kind_of(spec),
                     "title": preset.title,
                     "caption": preset.caption,
                     "spec": spec.to_dict(),
@@ -269,14 +285,14 @@ class Results:
 
 
 def summary(report: dict) -> dict:
-    """The few numbers that a list shows."""
-    control = report["control"] or {}
+    """The few numbers that a list shows; a decode run has a finding and no curve."""
+    control = report.get("control") or {}
     return {
         "finding": report["finding"],
-        "worst": report["worst"],
-        "gap": report["gap"],
-        "period": (report["period"] or {}).get("detected"),
-        "curve": [shift["value"] for shift in report["shifts"]],
+        "worst": report.get("worst"),
+        "gap": report.get("gap"),
+        "period": (report.get("period") or {}).get("detected"),
+        "curve": [shift["value"] for shift in report.get("shifts", ())],
         "control_curve": [shift["value"] for shift in control.get("shifts", [])],
     }
 
@@ -293,7 +309,8 @@ def _control_name(spec: SweepSpec) -> str:
 
 def _window(memory: Any) -> int | None:
     """W where every layer has the same grid, so that a boundary has one place."""
-    return getattr(memory, "window", None) if getattr(memory, "one_grid", True) else None
+    grid = getattr(memory, "one_grid", True) and not getattr(memory, "evicts", False)
+    return getattr(memory, "window", None) if grid else None
 
 
 def _no_chance(measure: str) -> None:
@@ -329,7 +346,7 @@ def _preference(run: Run, values: dict) -> tuple:
 
 
 @functools.lru_cache(maxsize=4096)
-def _spec(key: str, text: str) -> SweepSpec | None:
+def _spec(key: str, text: str) -> Any:
     try:
         spec = check_spec(json.loads(text))
     except SpecError:

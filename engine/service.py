@@ -20,17 +20,17 @@ from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from engine.benchmark import benchmark, family_keys
+from engine.benchmark import benchmark
+from engine.closeup import attention_answer, find, token_names, trace_answer
 from engine.guard import Guard
-from engine.jobs import MapWanted
+from engine.kinds import DECODE
 from engine.models.controlled import ledger, shelf
 from engine.offers import make_schema
 from engine.owner import Engine
 from engine.registry import FieldError, SpecError
 from engine.results import ACTIVE, check_spec, clean
-from engine.store import Run
 from engine.store.bundles import export_run, import_run
-from engine.store.maps import cells
+from engine.store.decode import schemas
 from engine.version import code_version, product_version
 
 log = logging.getLogger("phasescope")
@@ -205,6 +205,10 @@ def _commands(app: FastAPI, engine: Engine) -> None:
     def attention(key: str, body: Spec) -> JSONResponse:
         return attention_answer(engine, find(engine, key), body)
 
+    @app.post("/runs/{key}/trace")
+    def trace(key: str, body: Spec) -> Response:
+        return trace_answer(engine, find(engine, key), body)
+
     @app.post("/import")
     async def bring_in(request: Request) -> JSONResponse:
         body = await request.body()
@@ -216,6 +220,8 @@ def _tables(app: FastAPI, engine: Engine) -> None:
 
     def rows_of(key: str, control: bool) -> int:
         run = find(engine, key)
+        if run.kind == DECODE:
+            raise HTTPException(404, f"run {key} is a decode run; its rows are under decode")
         if control and run.control_run is None:
             raise HTTPException(404, f"run {key} has no control: it is the full cache itself")
         return run.control_run if control else run.id
@@ -232,9 +238,19 @@ def _tables(app: FastAPI, engine: Engine) -> None:
 
     @app.get("/runs/{key}/token_means")
     def token_means(key: str, sample: Whole = 0, control: bool = False) -> Response:
-        spec = engine.results.spec(key)
+        rows, spec = rows_of(key, control), engine.results.spec(key)
         stride = spec and (spec.stride or spec.settings.modulus)
-        return arrow(store.token_means(rows_of(key, control), sample, stride or 1))
+        return arrow(store.token_means(rows, sample, stride or 1))
+
+    @app.get("/runs/{key}/decode/{table}")
+    def decode(key: str, table: str, arm: Whole = None, sample: Whole = None) -> Response:
+        run, name = find(engine, key), f"decode_{table.removeprefix('decode_')}"
+        if run.kind != DECODE:
+            raise HTTPException(404, f"run {key} is a sweep; its rows are answers and tokens")
+        if name not in schemas():
+            known = ", ".join(schemas())
+            raise HTTPException(404, f"no table {table[:40]!r} of a decode run; known: {known}")
+        return arrow(store.decode_table(run.id, name, arm, sample))
 
     @app.get("/runs/{key}/names")
     def names(key: str, ids: str) -> JSONResponse:
@@ -272,90 +288,6 @@ def check_lengths(values: dict) -> None:
         raise SpecError(FieldError("characters", "must be a list of whole numbers of at least 0"))
     spec = check_spec(check_text(values))
     check_characters(sizes, spec, facts(spec.model), field)
-
-
-def find(engine: Engine, key: str) -> Run:
-    """The run to show under a key; 404 in a sentence."""
-    run = engine.results.pick(key)
-    if run is None and not engine.ready.is_set():
-        engine.ready.wait(timeout=60)
-        run = engine.results.pick(key)
-    if run is None and key in family_keys():
-        engine.bring_in_family()
-        run = engine.results.pick(key)
-    if run is None:
-        raise HTTPException(404, f"no run {key[:40]!r} here; `phasescope runs` lists what there is")
-    return run
-
-
-def attention_answer(engine: Engine, run: Run, body: dict) -> JSONResponse:
-    """A map's cells (200), or 202 while the worker makes it."""
-    wanted, queries, keys = wanted_map(engine, run, body)
-    file = engine.queue.want_map(wanted)
-    found = file and engine.store.maps.load(file)
-    if not found:
-        return JSONResponse({"pending": True}, 202)
-    weights, labels = found
-    shown = cells(weights, labels, queries, keys)
-    if shown is None:
-        raise SpecError(FieldError("queries", "no token of the map lies in that range"))
-    about = {"layer": wanted.layer, "head": wanted.head, "sample": wanted.sample}
-    return JSONResponse(shown | about | {"shift": wanted.shift})
-
-
-def wanted_map(engine: Engine, run: Run, body: dict) -> tuple[MapWanted, Any, Any]:
-    """Check the request against the run and its model; SpecError names each bad field."""
-    from engine.models.loader import facts
-
-    spec = engine.results.spec(run.key)
-    if spec is None:
-        raise SpecError(FieldError("key", "this run is of an older version; run it again for maps"))
-    control = body.get("control", False) is True
-    if control and spec.control is None:
-        raise SpecError(FieldError("control", "this run is its own control"))
-    known = facts((spec.control if control else spec).model)
-    shifts = 2 if spec.settings.protocol == "pair" else spec.settings.modulus
-    limits = {
-        "layer": known.n_layers,
-        "head": known.q_heads,
-        "sample": spec.settings.samples,
-        "shift": shifts,
-    }
-    errors = []
-    for name, limit in limits.items():
-        value = body.get(name)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < limit:
-            text = f"must be a whole number from 0 to {limit - 1}, not {value!r}"
-            errors.append(FieldError(name, text))
-    parts = {name: _part(name, body.get(name), errors) for name in ("queries", "keys")}
-    if errors:
-        raise SpecError(*errors)
-    rows = run.control_run if control else run.id
-    wanted = MapWanted(run.key, rows, control, *(body[name] for name in limits))
-    return wanted, parts["queries"], parts["keys"]
-
-
-def token_names(engine: Engine, run: Run, ids: str) -> dict[str, str]:
-    """Token id → text in the run's own tokenizer, for ids as "7,9"; unknown ids are left out."""
-    from engine.models.loader import facts, load_tokenizer
-    from engine.tasks.text import piece
-
-    spec = engine.results.spec(run.key)
-    wanted = {int(part) for part in ids.split(",") if part.isascii() and part.isdigit()}
-    if spec is None or not wanted:
-        return {}
-    tokenizer, vocab = load_tokenizer(spec.model), facts(spec.model).vocab
-    return {str(token): piece(tokenizer, token) for token in sorted(wanted) if token < vocab}
-
-
-def _part(name: str, value: Any, errors: list[FieldError]) -> tuple[int, int] | None:
-    if value is None:
-        return None
-    whole = isinstance(value, list) and len(value) == 2 and all(type(v) is int for v in value)
-    if not whole or not 0 <= value[0] < value[1]:
-        errors.append(FieldError(name, f"must be [start, stop) of token positions, not {value!r}"))
-        return None
-    return value[0], value[1]
 
 
 def _import(engine: Engine, body: bytes) -> dict:

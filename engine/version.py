@@ -22,32 +22,40 @@ NUMERIC = (
     *(f"models/controlled/{name}.py" for name in CONTROLLED),
     "../data/fillers",
 )
+EVICTION = ("eviction",)  # decides the rows of runs that evict, and of no other run
 LIBRARIES = ("torch", "transformers", "tokenizers")
 
 
 @functools.cache
-def code_version() -> str:
-    """Twelve hex digits; rows of another one are stale and never reused."""
-    return _hash(NUMERIC, [f"{name} {metadata.version(name)}" for name in LIBRARIES])
+def code_version(evicts: bool = False) -> str:
+    """Twelve hex digits; rows of another one are stale and never reused.
+
+    `evicts`: of runs in which entries are dropped.
+    """
+    parts = (*NUMERIC, *EVICTION) if evicts else NUMERIC
+    return _hash(parts, [f"{name} {metadata.version(name)}" for name in LIBRARIES])
 
 
-def run_version(model: Any) -> str:
+def run_version(model: Any, evicts: bool = False) -> str:
     """Of the code and of the weights that the model's name stands for here; `model` has id and
     revision.
     """
     from engine.models.prints import fingerprint
 
-    weights = fingerprint(model.id, model.revision)
-    return f"{code_version()}+{weights}" if weights else code_version()
+    weights, code = fingerprint(model.id, model.revision), code_version(evicts)
+    return f"{code}+{weights}" if weights else code
 
 
 def is_stale(version: str, model: str, revision: str = "") -> bool:
-    """Whether rows of that version are of other code, or of other weights than the ones here."""
+    """Whether rows of that version are of other code, or of other weights than the ones here.
+
+    Which of the two codes made them need not be known: neither is ever the other's.
+    """
     from engine.models.prints import fingerprint
 
     code, _, weights = version.partition("+")
     here = fingerprint(model, revision)
-    return code != code_version() or bool(here and here != weights)
+    return code not in (code_version(), code_version(True)) or bool(here and here != weights)
 
 
 @functools.cache

@@ -20,14 +20,18 @@ from multiprocessing import connection, get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from engine.kinds import evicts
+from engine.machine import peak_memory, prepare_torch, reset_peak
+
 KEPT_MODELS = 2  # a run's and its control's
+JOBS = ("sweep", "decode")  # requests that are long
 
 
 class Event(NamedTuple):
     """What the worker says: of which request, what kind, and its content."""
 
     id: int
-    kind: str  # planned, batch, done, failed, cancelled, written, map
+    kind: str  # planned, batch, done, failed, cancelled, written, map, trace
     content: Any
 
 
@@ -119,7 +123,7 @@ class Office:
     def __init__(self, pipe: connection.Connection):
         self.pipe = pipe
         self.models: OrderedDict = OrderedDict()
-        self.doing: int | None = None  # the sweep at work
+        self.doing: int | None = None  # the job at work
         self.waiting: list[dict] = []  # requests that came while it was
 
     def say(self, id: int, kind: str, content: Any = None) -> None:
@@ -135,7 +139,13 @@ class Office:
         if do == "cancel":
             return  # of a job that has just ended
         try:
-            {"sweep": self.sweep, "write": self.write, "map": self.map}[do](request)
+            {
+                "sweep": self.sweep,
+                "decode": self.decode,
+                "write": self.write,
+                "map": self.map,
+                "trace": self.trace,
+            }[do](request)
         except (EOFError, BrokenPipeError, ConnectionResetError):
             raise
         except Cancelled:
@@ -143,17 +153,22 @@ class Office:
         except Exception as error:
             self.say(id, "failed", {"reason": reason(error), "trace": traceback.format_exc()})
 
-    def between(self) -> None:
-        """Between two batches: is there a cancel, or a small request that need not wait?"""
+    def pulse(self) -> None:
+        """Between two forwards: is there a cancel?  Whatever else has come waits."""
         while self.pipe.poll():
             request = self.pipe.recv()
-            if request["do"] == "cancel":
-                if request["id"] == self.doing:
-                    raise Cancelled
-            elif request["do"] == "sweep":
+            if request["do"] != "cancel":
                 self.waiting.append(request)
-            else:
-                self.serve(request)
+            elif request["id"] == self.doing:
+                raise Cancelled
+
+    def between(self) -> None:
+        """Between two batches: a cancel, and the small requests, which need not wait for a job."""
+        self.pulse()
+        small = [request for request in self.waiting if request["do"] not in JOBS]
+        self.waiting = [request for request in self.waiting if request["do"] in JOBS]
+        for request in small:
+            self.serve(request)
 
     def loaded(self, model: Any) -> Any:
         """The model, from memory if it is warm and its files are as they were."""
@@ -162,7 +177,7 @@ class Office:
 
         known = model, fingerprint(model.id, model.revision)
         if known not in self.models:
-            _prepare_torch()
+            prepare_torch()
             while len(self.models) >= KEPT_MODELS:
                 self.models.popitem(last=False)
             self.models[known] = load_model(model)
@@ -182,9 +197,8 @@ class Office:
     def sweep(self, request: dict) -> None:
         """Compute what is missing of a run and of its control, batch by batch in turn."""
         from engine.copies import one_cycle
-        from engine.run.sweep import noise_floor
 
-        _reset_peak()
+        reset_peak()
         spec, id = _spec(request["spec"]), request["id"]
         self.doing = id
         parts = {"run": spec} | ({"control": spec.control} if spec.control else {})
@@ -218,7 +232,8 @@ class Office:
             self.between()
         floor = request["noise_floor"]
         if floor is None:
-            floor = float(noise_floor(spec, self.loaded(spec.model), self.built(spec)))
+            measure = lane_code(spec).noise_floor
+            floor = float(measure(spec, self.loaded(spec.model), self.built(spec)))
         made = {name: self.provenance(part) for name, part in parts.items()}
         self.say(id, "done", {"noise_floor": floor, "provenance": made})
 
@@ -237,10 +252,11 @@ class Office:
                         yield lane, batch
 
     def stream(self, lane: Lane) -> Iterator[Any]:
-        from engine.run.sweep import sweep
-
+        code, model = lane_code(lane.spec), self.loaded(lane.spec.model)
+        if evicts(lane.spec):
+            return code.phase_sweep(lane.spec, model, lane.missing)
         layers = None if lane.layer is None else [lane.layer]
-        return sweep(lane.spec, self.loaded(lane.spec.model), lane.missing, layers)
+        return code.sweep(lane.spec, model, lane.missing, layers)
 
     def provenance(self, spec: Any) -> dict:
         """What made the numbers besides the spec.  What they cost, the queue adds up by batch."""
@@ -249,20 +265,22 @@ class Office:
         from engine.version import code_version, library_versions
 
         return self.loaded(spec.model).provenance() | {
-            "code_version": code_version(),
+            "code_version": code_version(evicts(spec)),
             "libraries": library_versions(),
             "python": platform.python_version(),
             "platform": platform.platform(),
             "threads": torch.get_num_threads(),
-            "seed": spec.settings.seed,
+            "seed": getattr(spec, "settings", spec).seed,
             "peak_memory_bytes": peak_memory(),
         }
 
     def write(self, request: dict) -> None:
         """What the model writes on the copies asked for."""
-        from engine.run.write import write
-
         spec = _spec(request["spec"])
+        if evicts(spec):
+            from engine.eviction.phase import write
+        else:
+            from engine.run.write import write
         loaded = self.loaded(spec.model)
         copies = [self.copy(spec, sample, shift) for sample, shift in request["copies"]]
         self.say(request["id"], "written", [write(spec, loaded, copy) for copy in copies])
@@ -279,6 +297,20 @@ class Office:
         )
         self.say(request["id"], "map", found._asdict())
 
+    def decode(self, request: dict) -> None:
+        """Compute what is missing of a decode run, batch by batch."""
+        from engine.decode_work import decode
+
+        reset_peak()
+        self.doing = request["id"]
+        decode(self, request)
+
+    def trace(self, request: dict) -> None:
+        """One layer's and KV head's evictions in one sample."""
+        from engine.decode_work import trace
+
+        self.say(request["id"], "trace", trace(self, request))
+
 
 class Lane:
     """One stream of batches: a run, its control, or one layer of its scan."""
@@ -286,6 +318,17 @@ class Lane:
     def __init__(self, name: str, spec: Any, copies: list, layer: int | None, have: set):
         self.name, self.spec, self.layer = name, spec, layer
         self.missing, self.broken = missing(copies, spec.settings.batch, have, layer)
+
+
+def lane_code(spec: Any) -> Any:
+    """The module that sweeps with this memory: through a cache that forgets, or read at once."""
+    if evicts(spec):
+        from engine.eviction import phase
+
+        return phase
+    from engine.run import sweep
+
+    return sweep
 
 
 def tokens_read(batch: Any) -> int:
@@ -340,41 +383,7 @@ def reason(error: Exception) -> str:
     return f"the computation failed ({type(error).__name__}: {text[:300]}); the log has more"
 
 
-def peak_memory() -> int:
-    """Peak resident bytes since `_reset_peak`, or since the start where there is no reset."""
-    try:
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
-def _reset_peak() -> None:
-    """A warm worker would else report the largest job it ever had."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return
-
-
-def _prepare_torch() -> None:
-    import torch
-    from transformers.utils import logging as hf_logging
-
-    hf_logging.disable_progress_bar()
-    hf_logging.set_verbosity_error()
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
-    torch.set_num_threads(int(os.environ.get("PHASESCOPE_THREADS") or min(cores, 16)))
-
-
 def _spec(values: dict) -> Any:
-    from engine.specs import SweepSpec
+    from engine.kinds import read_spec
 
-    return SweepSpec.from_dict(values)
+    return read_spec(values)

@@ -40,9 +40,9 @@ def key_of(text: str) -> str:
     if not text.startswith("preset:"):
         return text
     from engine.client import expand
-    from engine.specs import SweepSpec
+    from engine.kinds import read_spec
 
-    return SweepSpec.from_dict(expand(text)).key
+    return read_spec(expand(text)).key
 
 
 def models(as_json: AsJson = False) -> None:
@@ -69,22 +69,25 @@ def models(as_json: AsJson = False) -> None:
 
 
 def memories(as_json: AsJson = False) -> None:
-    """The kinds of memory and their options."""
-    import engine.memory  # noqa: F401  (fills the registry)
-    from engine.registry import MEMORIES
+    """The kinds of memory and their options; which of them evict, for decode runs."""
+    from engine import offers
 
-    _kinds("memories", MEMORIES.schema(), as_json)
+    _kinds("memories", offers.memories(), as_json)
 
 
 def tasks(as_json: AsJson = False) -> None:
-    """The kinds of task and their options."""
-    import engine.tasks  # noqa: F401  (fills the registry)
+    """The kinds of task and their options; those of decode runs are prompts."""
+    from engine.eviction.prompts.base import PROMPTS
     from engine.registry import TASKS
 
-    found = TASKS.schema()
+    found, prompts = TASKS.schema(), PROMPTS.schema()
     for name, about in found.items():
         about["protocols"] = list(TASKS[name]().protocols())
-    _kinds("tasks", found, as_json)
+    if as_json:
+        print_json({"tasks": found, "prompts": prompts})
+        return
+    _kinds("tasks", found, False)
+    _kinds("prompts", {f"{kind} (decode)": about for kind, about in prompts.items()}, False)
 
 
 def _kinds(name: str, kinds: dict, as_json: bool) -> None:
@@ -92,7 +95,8 @@ def _kinds(name: str, kinds: dict, as_json: bool) -> None:
         print_json({name: kinds})
         return
     for kind, about in kinds.items():
-        print_text(f"{kind}: {about['help']}", "bold")
+        evicts = " (evicts)" if about.get("evicts") else ""
+        print_text(f"{kind}{evicts}: {about['help']}", "bold")
         rows = []
         for field in about["fields"]:
             bounds = ", ".join(field["choices"]) or _bounds(field)
@@ -171,7 +175,13 @@ def delete(key: Key, as_json: AsJson = False) -> None:
 def export(
     key: Key,
     to: Annotated[Path, typer.Option(help="a .zip (everything), .parquet or .csv file")],
-    table: Annotated[str, typer.Option(help="for parquet and csv: answers or tokens")] = "answers",
+    table: Annotated[
+        str,
+        typer.Option(
+            help="for parquet and csv: answers or tokens; of a decode run steps, answers, marks, "
+            "costs or texts"
+        ),
+    ] = "answers",
     control: Annotated[bool, typer.Option(help="for parquet and csv: the control's")] = False,
     alone: Annotated[
         bool, typer.Option(help="for zip: without the control, as shipped results are")
@@ -185,8 +195,6 @@ def export(
     form = to.suffix.lower().removeprefix(".")
     if form not in ("zip", "parquet", "csv"):
         raise SpecError(FieldError("to", f"{to} must end in .zip, .parquet or .csv"))
-    if table not in ("answers", "tokens"):
-        raise SpecError(FieldError("table", f"must be answers or tokens, not {table!r}"))
     try:
         to = to.expanduser()
         writable = to.parent.is_dir() and not to.is_dir()
@@ -199,8 +207,7 @@ def export(
         if form == "zip":
             content = client.export(key, alone)
         else:
-            rows = getattr(client, table)(key, control=control)
-            content = service.table(rows, form)
+            content = service.table(_rows(client, key, table, control), form)
     try:
         to.write_bytes(content)
     except OSError as error:
@@ -209,6 +216,20 @@ def export(
         print_json({"key": key, "file": str(to), "bytes": len(content)})
     else:
         print_text(f"{to}: {len(content)} bytes")
+
+
+def _rows(client: Any, key: str, table: str, control: bool) -> Any:
+    """A table of a run as a frame, by its kind."""
+    from engine.registry import FieldError, SpecError
+
+    decode = client.run(key)["kind"] == "decode"
+    known = ("steps", "answers", "marks", "costs", "texts") if decode else ("answers", "tokens")
+    if table not in known:
+        told = f"must be {', '.join(known[:-1])} or {known[-1]} for this run, not {table!r}"
+        raise SpecError(FieldError("table", told))
+    if decode and control:
+        raise SpecError(FieldError("control", "the full cache is arm 0 of a decode run itself"))
+    return client.decode(key, table) if decode else getattr(client, table)(key, control=control)
 
 
 def bring_in(

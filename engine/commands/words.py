@@ -26,17 +26,19 @@ def as_text(spec: dict, typed: dict[str, str]) -> None:
 
     `typed`: dotted key → how its value was typed on the command line.
     """
-    import engine.memory
-    import engine.tasks  # noqa: F401  (fill the registries)
     from engine.registry import MEMORIES, TASKS
     from engine.specs import ModelSpec
+
+    tasks = TASKS
+    if spec.get("kind") == "decode":
+        from engine.eviction.prompts.base import PROMPTS as tasks
 
     for path, text in typed.items():
         part, _, name = path.partition(".")
         table = spec.get(part)
         if not isinstance(table, dict) or name not in table:
             continue
-        kinds = {"memory": MEMORIES, "task": TASKS}.get(part, {})
+        kinds = {"memory": MEMORIES, "task": tasks}.get(part, {})
         cls = ModelSpec if part == "model" else kinds.get(table.get("kind"))
         field = getattr(cls, "__dataclass_fields__", {}).get(name)
         if field and isinstance(field.default, str) and not isinstance(table[name], str):

@@ -165,6 +165,8 @@ class DecodeSpec(Decoding):
         plain["budgets"] = tuple(map(number, plain["budgets"]))
         if size := getattr(parts["task"], "size", int)():  # the user's own prompts: as many as are
             plain["samples"] = min(plain["samples"], size)
+        if getattr(parts["task"], "given", False):  # a continuation of its own: as long as it is
+            plain["steps"] = parts["task"].continuation
         spec = cls(**plain, **parts)
         if problems := spec.owned():
             raise SpecError(*problems)
@@ -228,11 +230,11 @@ def prompt_tokens(samples: list) -> int:
 
 class Arm(NamedTuple):
     """One method at one budget: `memory` carries the method's own budget, `budget` the asked one
-    in entries per KV head."""
+    in entries per KV head (None for the full cache); `label` names the method, not the budget."""
 
     index: int
     memory: Any
-    budget: int
+    budget: int | None
     label: str
 
 
@@ -241,8 +243,7 @@ def arms(spec: DecodeSpec, prompt_tokens: int) -> list[Arm]:
 
     SpecError where a budget cannot hold what a method protects, with the least that works.
     """
-    total = prompt_tokens + spec.steps
-    made, errors = [Arm(0, spec.methods[0], total, FULL)], []
+    made, errors = [Arm(0, spec.methods[0], None, FULL)], []
     for memory in spec.methods[1:]:
         for i, asked in enumerate(spec.budgets):
             budget = spec.tokens_of(asked, prompt_tokens)
@@ -254,16 +255,16 @@ def arms(spec: DecodeSpec, prompt_tokens: int) -> list[Arm]:
                 held = resident(own, prompt_tokens, spec.steps, spec.prefill).mean
                 if held > budget + max(1, NEAR * budget) and own.budget <= least(memory):
                     errors.append(_above(own, held, budget, i))
-            made.append(Arm(len(made), own, budget, label(memory, budget)))
+            made.append(Arm(len(made), own, budget, label(memory)))
     if errors:
         raise SpecError(*errors)
     return made
 
 
-def label(memory: Any, budget: int) -> str:
-    """ "beacon 128", with the options that are not as usual."""
+def label(memory: Any) -> str:
+    """ "beacon, n_beacon 8": the kind, with the options that are not as usual."""
     told = options_told(memory)
-    return f"{memory.kind} {budget}" + (f", {told}" if told else "")
+    return f"{memory.kind}, {told}" if told else memory.kind
 
 
 def method_options(memory: Any) -> dict:

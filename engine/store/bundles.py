@@ -10,15 +10,17 @@ import hashlib
 import io
 import json
 import zipfile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from engine.kinds import DECODE, kind_of, read_spec
 from engine.registry import FieldError, SpecError
 from engine.rows import ANSWERS, TOKENS
 from engine.specs import SweepSpec
+from engine.store import decode_bundles
 from engine.store.ledger import Run
 from engine.store.store import Store
 
@@ -26,6 +28,7 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 PARTS = ("run", "control")
 MEMBERS = {"run.json"} | {f"{p}_{t}.parquet" for p in PARTS for t in ("answers", "tokens")}
+MEMBERS |= {f"run_{table}.parquet" for table in decode_bundles.NAMES}
 MAX_UNPACKED = 2 << 30
 MAX_MEMBERS = 16
 SCHEMAS = {"answers": ANSWERS, "tokens": TOKENS}
@@ -39,9 +42,8 @@ class Part(NamedTuple):
     """A run inside a bundle: its own or its control's."""
 
     about: dict
-    spec: SweepSpec
-    answers: pa.Table
-    tokens: pa.Table
+    spec: Any  # SweepSpec or DecodeSpec
+    tables: dict[str, pa.Table]
 
 
 def refuse(message: str) -> SpecError:
@@ -61,11 +63,7 @@ def export_run(store: Store, run: Run, alone: bool = False) -> bytes:
         spec = store.spec(part.key)
         about[name] = {"key": part.key, "spec": spec, "code_version": part.code_version}
         about[name] |= {field: getattr(part, field) for field in CARRIED}
-        answers = pa.concat_tables(
-            [store.answers_table(part.id), store.answers_table(part.id, scan=True)]
-        )
-        files[f"{name}_answers.parquet"] = _parquet(answers)
-        files[f"{name}_tokens.parquet"] = _parquet(store.tokens(part.id))
+        files |= {f"{name}_{t}.parquet": _parquet(rows) for t, rows in _tables(store, part).items()}
     files["run.json"] = json.dumps(about, indent=1).encode()
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     files[MANIFEST] = json.dumps({"format": FORMAT, "sha256": hashes}, indent=1).encode()
@@ -76,6 +74,13 @@ def export_run(store: Store, run: Run, alone: bool = False) -> bytes:
             info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
             archive.writestr(info, content)
     return out.getvalue()
+
+
+def _tables(store: Store, run: Run) -> dict[str, pa.Table]:
+    if run.kind == DECODE:
+        return decode_bundles.tables(store, run)
+    own, scan = (store.answers_table(run.id, scan) for scan in (False, True))
+    return {"answers": pa.concat_tables([own, scan]), "tokens": store.tokens(run.id)}
 
 
 def _parquet(table: pa.Table) -> bytes:
@@ -142,8 +147,13 @@ def _clear(store: Store, cursor, about: dict, source: str) -> None:
 
 def _add(store: Store, cursor, part: Part, source: str) -> int:
     about = part.about
-    run = store._new_run(cursor, about["key"], about["code_version"], source, about["title"], False)
-    store._insert(cursor, run, part.answers, part.tokens, False)
+    kind, words = kind_of(part.spec), (about["code_version"], source, about["title"])
+    run = store._new_run(cursor, about["key"], *words, False, kind)
+    if kind == DECODE:
+        rows = dict(part.tables)
+        store._insert_decode(cursor, run, rows, rows.pop("decode_parts"))
+    else:
+        store._insert(cursor, run, part.tables["answers"], part.tables["tokens"], False)
     store._change(cursor, run, {field: about[field] for field in CARRIED} | {"reason": ""})
     return run
 
@@ -163,7 +173,7 @@ def read(bundle: bytes, shipped: bool = False) -> dict[str, Part]:
     if not isinstance(about, dict) or "run" not in about or not set(about) <= set(PARTS):
         raise refuse("run.json must describe a run and at most its control; nothing was imported")
     parts = {name: _part(name, about[name], files) for name in about}
-    control = SweepSpec.from_dict(parts["run"].about["spec"]).control
+    control = read_spec(parts["run"].about["spec"]).control
     expected = control.key if control else None
     found = parts["control"].about["key"] if "control" in parts else None
     if found != expected and not (shipped and found is None):
@@ -235,16 +245,25 @@ def _part(name: str, about: object, files: dict[str, bytes]) -> Part:
         raise refuse(f"run.json lacks fields of the {name}; nothing was imported")
     _types(about)
     try:
-        spec = SweepSpec.from_dict(about["spec"])
+        spec = read_spec(about["spec"])
     except SpecError as error:
         raise refuse(f"the {name}'s spec is refused: {error}; nothing was imported") from None
-    spec = spec if spec.key == about["key"] else SweepSpec(**{**vars(spec), "control": None})
+    decode = kind_of(spec) == DECODE
+    if decode and name != "run":
+        raise refuse("a decode run is no other run's control; nothing was imported")
+    if spec.key != about["key"] and not decode:
+        spec = SweepSpec(**{**vars(spec), "control": None})
     if spec.key != about["key"]:
         raise refuse(
             f"the {name}'s key {about['key']!r} is not that of its spec; nothing was imported"
         )
-    part = Part(about, spec, *(_table(f"{name}_{t}.parquet", t, files) for t in SCHEMAS))
-    problem = unsound(part.answers, spec) or unsound(part.tokens, spec)
+    columns = decode_bundles.columns() if decode else SCHEMAS
+    tables = {t: _table(f"{name}_{t}.parquet", columns[t], files) for t in columns}
+    part = Part(about, spec, tables)
+    if decode:
+        problem = decode_bundles.unsound(tables, about, spec)
+    else:
+        problem = next(filter(None, (unsound(rows, spec) for rows in tables.values())), "")
     if problem:
         raise refuse(
             f"the {name}'s rows are not those of its spec: {problem}; nothing was imported"
@@ -297,10 +316,9 @@ def _types(about: dict) -> None:
         raise refuse(f"run.json: status {about['status'][:40]!r} is unknown; nothing was imported")
 
 
-def _table(member: str, table: str, files: dict[str, bytes]) -> pa.Table:
+def _table(member: str, schema: pa.Schema, files: dict[str, bytes]) -> pa.Table:
     if member not in files:
         raise refuse(f"lacks {member}; nothing was imported")
-    schema = SCHEMAS[table]
     try:
         # Sizes inside Parquet are compressed again: ask before unpacking.
         reader = pq.ParquetFile(io.BytesIO(files[member]))

@@ -1,0 +1,39 @@
+"""What is shown of a decode run: its report, made from its rows and the arms kept with it.
+
+Knows the store and the statistics.  Knows nothing of processes or HTTP.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.store import Run, Store
+
+# The numbers of a run that has none yet: JSON keeps its keys.
+NOTHING: dict[str, Any] = {
+    **dict.fromkeys(("finding", "doubt")),
+    **{name: [] for name in ("methods", "pairs", "warnings", "published")},
+    "n_samples": 0,
+}
+
+
+def compute(store: Store, run: Run, spec: Any, note: str = "") -> dict:
+    """The `show` object's numbers of a decode run."""
+    from engine.analysis.eviction import report
+    from engine.decode_plan import told_arms
+
+    made = run.provenance
+    if "arms" not in made or not store.decode_stored(run.id):
+        return NOTHING
+    tables = ("decode_steps", "decode_answers", "decode_marks", "decode_costs")
+    frames = [store.decode_table(run.id, name).to_pandas() for name in tables]
+    return NOTHING | report(
+        *frames,
+        told_arms(spec, made["prompt_tokens"], made["arms"]),
+        seed=spec.seed,
+        mode=spec.mode,
+        fair=spec.fair,
+        model=spec.model.id,
+        parameters=made.get("parameters"),
+        note=note,
+    )

@@ -267,6 +267,13 @@ def test_no_event_and_more_bytes():
     ]
 
 
+def test_labels_with_options_stand_in_brackets():
+    arms = [full(), RKV | {"index": 1, "label": "rkv, kernel 5, obs_window 16"}, RANDOM]
+    result = told_of(losses([1, 2]), arms=arms[:2], cost=costs(arms[:2], resident_mean=200.0))
+    assert result["finding"].startswith("At 96 tokens rkv (kernel 5, obs_window 16) has NLL 2.00")
+    assert result["warnings"][0].startswith("rkv (kernel 5, obs_window 16) at 96 tokens held 200.0")
+
+
 def test_names():
     assert [names(list("abcde")[:n]) for n in (1, 2, 3, 5)] == [
         "a", "a and b", "a, b and c", "a, b, c and 2 more"
@@ -278,7 +285,7 @@ def test_names():
 
 def test_published_tables_and_their_sources():
     split = published_table("split")
-    assert split[2] == {"recent_queries": 16, "beacon_queries": 16, "aime24": 0.646,
+    assert split[2] == {"recent_queries": 16, "beacon_queries": 16, "aime24_pct": 64.6,
                         "time_s": 4355.7, "source": "BKV Table 1"}  # fmt: skip
     assert split[1]["time_s"] is None
     assert [len(published_table(n)) for n in ("aggregation", "initial_recent", "system")] == [
@@ -319,7 +326,10 @@ def test_a_run_gets_the_tables_that_belong_to_it():
         ("beacon", BEACON | {"selector": "random"}, "random"),
         ("rpc", {"preset": "fixed_budget", "over_queries": "max", "over_heads": "max"}, "recent"),
         ("rpc", {"preset": "fixed_budget", "over_queries": "max", "over_heads": "mean"}, ""),
-        ("rpc", {"preset": "fixed_budget", "pool": "max"}, ""),
+        ("rpc", {"over_queries": "max", "over_heads": "all"}, ""),
+        ("rpc", {"preset": "fixed_budget"}, ""),
+        ("rpc", {"grows": True, "over_queries": "max", "over_heads": "max"}, ""),
+        ("beacon", BEACON | {"selector": "centroids", "over_heads": "mean"}, "beacon"),
         ("rpc", {"preset": "paper", "over_queries": "max"}, ""),
         ("snapkv", {"over_queries": "max"}, ""),
     ],

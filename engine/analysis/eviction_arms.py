@@ -26,29 +26,21 @@ def role(arm: dict) -> str:
     a fixed budget, both with the maximum over queries and over heads.
     """
     options, kind = arm.get("options") or {}, arm["kind"]
+    maximum = set(aggregation(options)) <= {"max"}
     if kind == "rpc":
-        fixed = any("fixed" in str(v) for v in options.values())
-        return "recent" if fixed and _maximum(options, needed=True) else ""
+        grows = options.get("grows", options.get("preset") == "paper")
+        return "recent" if maximum and aggregation(options) and not grows else ""
     if kind != "beacon":
         return ""
-    selector = str(options.get("selector", ""))
-    if options.get("n_beacon", 1) == 0 or selector.startswith("recent"):
-        return "recent" if _maximum(options) else ""
-    return next((name for name in ("initial", "random") if selector.startswith(name)), "beacon")
+    selector = options.get("selector", "continual")
+    if options.get("n_beacon") == 0 or selector == "recent":
+        return "recent" if maximum else ""
+    return selector if selector in ("initial", "random") else "beacon"
 
 
-def aggregation(options: dict) -> dict[str, str]:
-    """Options that say max, mean or sum over queries and heads; pooling is no such."""
-    return {
-        name: value
-        for name, value in options.items()
-        if value in ("max", "mean", "sum") and "pool" not in name
-    }
-
-
-def _maximum(options: dict, needed: bool = False) -> bool:
-    told = aggregation(options).values()
-    return all(value == "max" for value in told) and (bool(told) or not needed)
+def aggregation(options: dict) -> list[str]:
+    """Over queries and over heads: max, mean or another word."""
+    return [options[name] for name in ("over_queries", "over_heads") if name in options]
 
 
 def beacon_and_recent(arms: list[dict], budget: float) -> tuple[dict, dict] | None:
@@ -84,8 +76,8 @@ def unlike(a: dict, b: dict) -> list[str]:
 def published(arms: list[dict]) -> dict[str, list[dict]]:
     """Table → rows of BeaconKV's figures that belong to a run with these arms; only tables that do.
 
-    Shares are fractions.  Each row carries its `source` and, in `arms`, the numbers of the arms
-    whose setting it names: they are drawn beside ours, never among them.
+    Per cent as printed (`_pct`).  Each row carries its `source` and, in `arms`, the numbers of the
+    arms whose setting it names: they are drawn beside ours, never among them.
     """
     found = {
         "split": _split(arms),
@@ -125,13 +117,11 @@ def _of_row(row: dict) -> tuple[int, int]:
 
 def _aggregation(arms: list[dict]) -> list[dict]:
     """Table 2: maximum or mean, over queries and heads at once."""
-    named = {
-        arm["index"]: set(aggregation(arm.get("options") or {}).values()) for arm in _beacons(arms)
-    }
-    max_arms, mean_arms = ([i for i, v in named.items() if v == {w}] for w in ("max", "mean"))
-    if len({frozenset(v) for v in named.values()}) < 2:
+    ways = {arm["index"]: tuple(aggregation(arm.get("options") or {})) for arm in _beacons(arms)}
+    if len(set(ways.values())) < 2:
         return []
-    return [row | {"arms": max_arms + mean_arms} for row in table("aggregation")]
+    own = [i for i, way in ways.items() if way in (("max", "max"), ("mean", "mean"))]
+    return [row | {"arms": own} for row in table("aggregation")]
 
 
 def _initial_recent(arms: list[dict]) -> list[dict]:
@@ -164,18 +154,14 @@ def _read(name: str) -> tuple[dict, ...]:
 
 
 def table(name: str) -> list[dict]:
-    """One published table; fractions in place of per cent, None where a cell is empty."""
+    """One published table under its own column names; None where a cell is empty."""
     return [dict(row) for row in _read(name)]
 
 
 def _cell(item: tuple[str, str]) -> tuple[str, Any]:
     name, text = item
-    if not text:
-        return name.removesuffix("_pct"), None
     try:
         number = float(text)
     except ValueError:
-        return name, text
-    if name.endswith("_pct"):
-        return name.removesuffix("_pct"), round(number / 100, 6)
-    return name, int(number) if number == int(number) and "." not in text else number
+        return name, text or None
+    return name, int(number) if "." not in text else number

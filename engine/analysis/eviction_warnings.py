@@ -6,7 +6,7 @@ Each warning is one sentence and is told only where it is true.  Knows the repor
 from __future__ import annotations
 
 from engine.analysis.eviction_pairs import LEVEL, MEASURES, least_p
-from engine.analysis.eviction_words import NAMED, names, tokens
+from engine.analysis.eviction_words import NAMED, called, names, tokens
 from engine.analysis.words import p_value, prompts
 
 MISSED = 0.03  # of the asked budget, beyond which mean resident tokens are told
@@ -23,7 +23,7 @@ def warn(result: dict, mismatched: dict[int, int]) -> list[str]:
     for m in result["methods"]:
         if m["budget"] is None or not m["n"]:
             continue
-        name = f"{m['label']} at {tokens(m['budget'])}"
+        name = f"{called(m['label'])} at {tokens(m['budget'])}"
         mean = m["mean_resident"]
         if m["held_all"]:
             told.append(
@@ -71,7 +71,7 @@ def _incomplete(result: dict) -> list[str]:
     short = [m for m in result["methods"] if m["n"] < n]
     if not short or not n:
         return []
-    short_names = [f"{m['label']}{_at(m['budget'])} {m['n']}" for m in short]
+    short_names = [f"{called(m['label'])}{_at(m['budget'])} {m['n']}" for m in short]
     return [f"Of {prompts(n)} not every method has all: {names(short_names)}."]
 
 
@@ -86,8 +86,8 @@ def _heavier(result: dict) -> list[str]:
         ratio = heavy["total_bytes"] / light["total_bytes"]
         if ratio > HEAVIER:
             told.append(
-                f"At {tokens(budget)} {heavy['label']} takes {ratio:.1f} times the bytes of "
-                f"{light['label']}, its own state included."
+                f"At {tokens(budget)} {called(heavy['label'])} takes {ratio:.1f} times the bytes of "
+                f"{called(light['label'])}, its own state included."
             )
     return told
 

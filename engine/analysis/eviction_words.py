@@ -89,7 +89,7 @@ def _from(row: dict, arm: int) -> dict:
         "resolved": row["resolved"],
         "own": row[f"value_{own}"],
         "other": row[f"value_{other}"],
-        "rival": row[other],
+        "rival": called(row[other]),
         "arm": row[f"arm_{other}"],
         "n": row["n"],
     }
@@ -113,7 +113,7 @@ def _lead(result: dict, budget: float, measure: str) -> str:
     seen = [_from(r, best["arm"]) for r in tests if best["arm"] in (r["arm_a"], r["arm_b"])]
     n = min(one["n"] for one in seen)
     near = [one["rival"] for one in seen if not (one["resolved"] and one["gain"] > 0)]
-    name, name_of, at = best["label"], NAMED[measure], tokens(budget)
+    name, name_of, at = called(best["label"]), NAMED[measure], tokens(budget)
     if len(near) == len(seen):
         return f"No method is separated from {name} by {name_of} at {at} with {prompts(n)}"
     if near:
@@ -138,15 +138,15 @@ def _alone(result: dict, budget: float, measure: str) -> str:
     at = tokens(budget)
     told = next((m for m in own if m["against_full"][measure]), None)
     if told is None:
-        return f"At {at} {own[0]['label']} has nothing to be compared with yet"
+        return f"At {at} {called(own[0]['label'])} has nothing to be compared with yet"
     test, name_of = told["against_full"][measure], NAMED[measure]
     if not test["resolved"]:
         return (
-            f"No difference between {told['label']} at {at} and the full cache is resolved by "
+            f"No difference between {called(told['label'])} at {at} and the full cache is resolved by "
             f"{name_of} with {prompts(test['n'])}"
         )
     own_value, full = two(test["value_a"], test["value_b"])
-    return f"At {at} {told['label']} has {name_of} {own_value}, the full cache {full}"
+    return f"At {at} {called(told['label'])} has {name_of} {own_value}, the full cache {full}"
 
 
 def _beacons(result: dict, budget: float, measure: str) -> str:
@@ -279,6 +279,12 @@ def _span(test: dict) -> str:
     digits = next((d for d in (2, 3) if all(float(f"{x:.{d}f}") for x in ends)), 4)
     told = [number(x, digits) for x in (test["diff"], low, high)]
     return f"{told[0]}, 95 % from {told[1]} to {told[2]}"
+
+
+def called(label: str) -> str:
+    """ "beacon, n_beacon 8" inside a sentence: "beacon (n_beacon 8)"."""
+    kind, _, options = label.partition(", ")
+    return f"{kind} ({options})" if options else kind
 
 
 def names(told: list[str]) -> str:

@@ -134,7 +134,7 @@ def covered(made: list[np.ndarray], truth: float, span=None) -> float:
 @pytest.mark.parametrize("n", [32, 64])
 def test_intervals_cover(n):
     """NLL that is skewed over prompts; recall of four questions; the difference of two methods."""
-    rng, runs = np.random.default_rng(n), 1000
+    rng, runs = np.random.default_rng(n), 800
     losses = [2 + rng.gamma(4, 0.25, n) for _ in range(runs)]
     chance = rng.beta(3, 2, (runs, n))
     shares = list(rng.binomial(4, chance) / 4)
@@ -206,7 +206,7 @@ def test_holm_by_its_definition(p):
 
 def test_nothing_is_resolved_where_methods_are_alike():
     """Four methods at two budgets, all the same: any resolved pair in at most 5 % of runs."""
-    rng, runs = np.random.default_rng(8), 150
+    rng, runs = np.random.default_rng(8), 100
     arms = [arm(k, "random", 96 if k < 4 else 128) for k in range(8)]
     found = 0
     for _ in range(runs):

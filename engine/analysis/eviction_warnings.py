@@ -86,8 +86,8 @@ def _heavier(result: dict) -> list[str]:
         ratio = heavy["total_bytes"] / light["total_bytes"]
         if ratio > HEAVIER:
             told.append(
-                f"At {tokens(budget)} {called(heavy['label'])} takes {ratio:.1f} times the bytes of "
-                f"{called(light['label'])}, its own state included."
+                f"At {tokens(budget)} {called(heavy['label'])} takes {ratio:.1f} times the bytes "
+                f"of {called(light['label'])}, its own state included."
             )
     return told
 

@@ -142,8 +142,8 @@ def _alone(result: dict, budget: float, measure: str) -> str:
     test, name_of = told["against_full"][measure], NAMED[measure]
     if not test["resolved"]:
         return (
-            f"No difference between {called(told['label'])} at {at} and the full cache is resolved by "
-            f"{name_of} with {prompts(test['n'])}"
+            f"No difference between {called(told['label'])} at {at} and the full cache is "
+            f"resolved by {name_of} with {prompts(test['n'])}"
         )
     own_value, full = two(test["value_a"], test["value_b"])
     return f"At {at} {called(told['label'])} has {name_of} {own_value}, the full cache {full}"

@@ -1,0 +1,287 @@
+"""Chunked memory as a cache while decoding: entries in the place of tokens, and fewer bytes.
+
+The scoring path keeps every token and masks; here a token that no later query and no later window
+needs is dropped.  Both give the same states (SCIENCE §1, rule 3).  What is seen changes at known
+positions only, so that the tokens between two of them are read at once.
+
+Letters: B rows, K KV heads, E entries, N tokens, n held tokens, W window, D head size.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engine.eviction.cache import KeptLayer
+from engine.eviction.decode import PIECE, Decoder, Event
+from engine.memory.attention import READING, Layout, Piece, reading
+from engine.memory.base import NEVER, Plan
+from engine.memory.full import Full
+from engine.memory.rotary import Rotary, rotate, unrotate
+
+
+class Grid:
+    """When entries come and tokens go in layers of one plan: counts, no keys.
+
+    comes (E,): the first query that sees an entry; goes (N,): the first that does not see a token
+    itself; used (N,): the last entry that is made of a token, −1 where none is.
+    """
+
+    def __init__(self, plan: Plan, context_end: int | None):
+        real = (plan.last[0] < NEVER).nonzero()[:, 0]
+        self.plan, self.real = plan, real
+        self.index, self.last = plan.index[0, real], plan.last[0, real]
+        closed = 0 if plan.beside else plan.local
+        tokens = torch.arange(plan.covered.shape[1])
+        covered = plan.covered[0]
+        if context_end is None:
+            self.comes = self.last + closed
+            self.goes = torch.where(covered < NEVER, covered + closed, NEVER)
+            if plan.beside:
+                self.goes = torch.maximum(self.goes, tokens + plan.local)
+        else:
+            reach = context_end - 1 - closed
+            self.comes = torch.where(self.last <= reach, context_end, NEVER)
+            left = covered <= reach
+            if plan.beside:
+                left &= tokens <= context_end - 1 - plan.local
+            self.goes = torch.where(left, context_end, NEVER)
+        self.goes[: plan.sinks] = NEVER
+        self.used = self._used(len(tokens))
+        found = torch.cat([self.comes, self.goes]).unique()
+        self.moments = found[found < NEVER]
+
+    def _used(self, length: int) -> Tensor:
+        """Entries that never come use nothing."""
+        used = torch.full((length,), -1)
+        weighty = (self.plan.k_weight[0, self.real] > 0) | (self.plan.v_weight[0, self.real] > 0)
+        weighty &= (self.comes < NEVER)[:, None]
+        entries = torch.arange(len(self.real))[:, None].expand_as(self.index)
+        return used.scatter_reduce_(0, self.index[weighty], entries[weighty], "amax")
+
+    def room(self, query: int) -> int:
+        """Queries from this one on that see the same entries and tokens."""
+        later = self.moments[self.moments > query]
+        return int(later[0]) - query if len(later) else PIECE
+
+
+class PooledLayer(KeptLayer):
+    """One layer: pooled keys and values (B, K, E, D), and tokens that are still exact or needed.
+
+    keys, values, positions are of the held tokens.  `whole`: nothing is pooled for the moment.
+    """
+
+    def __init__(self, rotary: Rotary):
+        super().__init__()
+        self.rotary = rotary
+        self.grid: Grid | None = None
+        self.whole = False
+        self.entry_keys: Tensor | None = None
+        self.entry_values: Tensor | None = None
+        self.exact: Tensor | None = None  # (n,) held tokens that the queries of this forward see
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any):
+        first = self.seen
+        keys, values = super().update(key_states, value_states)
+        if self.grid is None or self.whole:
+            return keys, values
+        self.settle(first)
+        if self.exact.all():
+            keys, values = self.keys, self.values
+        else:
+            keys, values = self.keys[:, :, self.exact], self.values[:, :, self.exact]
+        if not self.entries:
+            return keys, values
+        return torch.cat([self.entry_keys, keys], 2), torch.cat([self.entry_values, values], 2)
+
+    @property
+    def entries(self) -> int:
+        return 0 if self.entry_keys is None else self.entry_keys.shape[2]
+
+    @property
+    def places(self) -> Tensor:
+        """Positions of the held tokens (n,), the same in every row and head."""
+        return self.positions[0, 0]
+
+    def settle(self, query: int) -> None:
+        """Pool what that query is the first to see, and drop what nobody needs any more.
+
+        A window that closes with a token not read yet (L = 0) waits for it.
+        """
+        grid = self.grid
+        ready = int(((grid.comes <= query) & (grid.last < self.seen)).sum())
+        if ready > self.entries:
+            self._pool(torch.arange(self.entries, ready))
+        places = self.places.cpu()
+        seen = grid.goes[places] > query
+        held = seen | (grid.used[places] >= self.entries)
+        if not held.all():
+            index = held.nonzero()[:, 0].to(self.device)
+            self.keep(index.expand(*self.keys.shape[:2], -1))
+        self.exact = seen[held].to(self.device)
+
+    def _pool(self, new: Tensor) -> None:
+        """Un-rotate the members, average, rotate once to the anchor (rule 6)."""
+        plan, entries = self.grid.plan.to(self.device), self.grid.real[new].to(self.device)
+        members = plan.index[0, entries]  # (e, W)
+        at = torch.searchsorted(self.places, members.flatten())
+        at = at.clamp(max=self.kept - 1).unflatten(0, members.shape)
+        keys, values = self.keys[:, :, at], self.values[:, :, at]  # (B, K, e, W, D)
+        k_weight, v_weight = plan.k_weight[0, entries], plan.v_weight[0, entries]
+        length = self.seen
+        if not plan.rotated:
+            flat = keys.flatten(2, 3)
+            keys = unrotate(flat, self.rotary.tables(members.flatten()[None], length, flat))
+            keys = keys.unflatten(2, members.shape)
+        pooled = (keys * k_weight.to(keys.dtype)[..., None]).sum(3)
+        if not plan.rotated:
+            pooled = rotate(pooled, self.rotary.tables(plan.anchor[:, entries], length, pooled))
+        value = (values * v_weight.to(values.dtype)[..., None]).sum(3)
+        before = self.entries
+        self.entry_keys = torch.cat([self.entry_keys, pooled], 2) if before else pooled
+        self.entry_values = torch.cat([self.entry_values, value], 2) if before else value
+
+    def layout(self, queries: int, keys: Tensor) -> Layout:
+        """All that is there, causal among the last `queries` tokens."""
+        count, device = keys.shape[2], keys.device
+        first = self.seen - queries
+        asked = torch.arange(first, self.seen, device=device)
+        places = self.places if self.exact is None or self.whole else self.places[self.exact]
+        entries = count - len(places)
+        mask = keys.new_zeros(1, 1, queries, count)
+        mask[..., entries:].masked_fill_(places > asked[:, None], float("-inf"))
+        if self.grid is not None and self.grid.plan.bias is not None and entries:
+            bias = self.grid.plan.bias[0, self.grid.real[:entries]]
+            mask[..., :entries] = bias.to(device, keys.dtype)
+        none = torch.empty(0, dtype=torch.int64, device=device)
+        piece = Piece(slice(0, queries), none, torch.arange(count, device=device), mask)
+        return Layout(_nothing(device), [piece], None, None)
+
+    def copied(self) -> PooledLayer:
+        layer = copy.copy(self)
+        return layer
+
+    @property
+    def bytes(self) -> int:
+        if not self.is_initialized:
+            return 0
+        each = self.keys.shape[-1] + self.values.shape[-1]
+        held = self.kept + self.entries
+        return self.keys.shape[1] * held * each * self.keys.element_size()
+
+
+def _nothing(device: torch.device) -> Plan:
+    """The plan of a cache whose entries are made already."""
+    none = torch.zeros(1, 0, dtype=torch.int64, device=device)
+    weight = torch.zeros(1, 0, 1, dtype=torch.float64, device=device)
+    return Plan(weight.long(), weight, weight, none.double(), none, none, 0, 0, rotated=True)
+
+
+class Shown:
+    """What the attention function asks of a reading, answered from the cache itself."""
+
+    watch = None
+
+    def __init__(self, layers: dict[int, PooledLayer]):
+        self.layers = layers
+
+    def layout(self, layer: int, queries: int, key: Tensor, piece: int) -> Layout | None:
+        own = self.layers.get(layer)
+        return own and own.layout(queries, key)
+
+
+class PooledDecoder(Decoder):
+    """A Decoder under the chunked memory; the rows of a batch share one grid origin.
+
+    lead: tokens by which the grid starts earlier.  Retention counts tokens that are held as
+    themselves.
+    """
+
+    def __init__(self, loaded: Any, memory: Any, rows: int, *, lead: int = 0, **more: Any):
+        super().__init__(loaded, Full(), rows, lead=lead, **more)
+        self.pooling = memory
+        self.context_end: int | None = None
+        self.origin = torch.tensor([-lead])
+        for layer in self.layers:
+            self.cache.layers[layer] = PooledLayer(self.rotary)
+        self.grids: list[Grid] = []
+        self.horizon = 0
+
+    @property
+    def after_context(self) -> bool:
+        return self.pooling.when == "after_context"
+
+    def prefill(self, ids: Tensor) -> Tensor:
+        """Read a prompt (B, T) at once, through the scoring path; then pool what can be."""
+        self.clock.prompt = end = ids.shape[1]
+        for layer in self.kept_layers:
+            layer.whole = True
+        if self.after_context:
+            states = self._forward(ids)
+            self.context_end = end
+        else:
+            own = (self.pooling, self.rotary, self.layers, self.origin)
+            with reading(*own):
+                states = super()._forward(ids)
+        for layer in self.kept_layers:
+            layer.whole = False
+        self._settle()
+        return states
+
+    def read(self, ids: Tensor) -> Tensor:
+        states = []
+        while ids.shape[1]:
+            take = min(ids.shape[1], self._room())
+            states.append(self._forward(ids[:, :take]))
+            self._settle()
+            ids = ids[:, take:]
+        return torch.cat(states, 1)
+
+    def _room(self) -> int:
+        self._plan(self.clock.seen + PIECE)
+        return min((grid.room(self.clock.seen) for grid in self.grids), default=PIECE)
+
+    def _forward(self, ids: Tensor) -> Tensor:
+        layers = {i: self.cache.layers[i] for i in self.layers}
+        token = READING.set(Shown(layers))
+        try:
+            return super()._forward(ids)
+        finally:
+            READING.reset(token)
+
+    def _plan(self, length: int) -> None:
+        """Plans that reach beyond the next tokens; layers with the same one share it."""
+        if self.after_context and self.context_end is None:
+            return  # all is exact so far
+        if length <= self.horizon:
+            return
+        self.horizon = 2 * length + self.pooling.window
+        shared: dict[tuple, Grid] = {}
+        for number, layer in zip(self.layers, self.kept_layers, strict=True):
+            plan = self.pooling.plan(number, self.horizon, self.origin)
+            if plan is None:
+                continue
+            name = tuple(plan.last[0].tolist())
+            if name not in shared:
+                shared[name] = Grid(plan, self.context_end)
+            layer.grid = shared[name]
+        self.grids = list(shared.values())
+
+    def _settle(self) -> None:
+        """What the next query does not need goes now."""
+        start, before = time.perf_counter(), self.clock.kept
+        self._plan(self.clock.seen + PIECE)
+        with torch.inference_mode():
+            for layer in self.kept_layers:
+                if layer.grid is not None:
+                    layer.settle(self.clock.seen)
+        held = [layer.kept + layer.entries for layer in self.kept_layers]
+        self.clock.kept = round(sum(held) / len(held))
+        if self.clock.kept < before:
+            self.clock.events += 1
+            seconds, told = time.perf_counter() - start, self.retained()
+            self.events.append(Event(self.clock.seen, before, self.clock.kept, seconds, told))

@@ -197,10 +197,15 @@ class Client:
             f"/runs/{_safe(key)}/decode/{_name(table, 'table')}", arm=arm, sample=sample
         )
 
-    def trace(self, key: str, arm: int, sample: int, layer: int, kv_head: int) -> dict:
-        """One head's evictions in one sample, or {"pending": True} while the worker reads it."""
+    def trace(
+        self, key: str, arm: int, sample: int, layer: int, kv_head: int, **global_if: int
+    ) -> dict:
+        """One head's evictions in one sample, or {"pending": True} while the worker reads it.
+
+        global_if: `top` and `far`, the thresholds of a global query, where they are not the usual.
+        """
         place = {"arm": arm, "sample": sample, "layer": layer, "kv_head": kv_head}
-        return self._json("POST", f"/runs/{_safe(key)}/trace", json=place)
+        return self._json("POST", f"/runs/{_safe(key)}/trace", json=place | global_if)
 
     def benchmark(self) -> dict:
         """{members, published}: the controlled family with its numbers."""

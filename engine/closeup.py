@@ -89,6 +89,7 @@ def trace_answer(engine: Engine, run: Run, body: dict) -> Response:
 
 def wanted_trace(engine: Engine, run: Run, body: dict) -> TraceWanted:
     """Check the request against the run and its model; SpecError names each bad field."""
+    from engine.eviction.trace import FAR, TOP
     from engine.models.loader import facts
 
     if run.kind != DECODE:
@@ -105,11 +106,13 @@ def wanted_trace(engine: Engine, run: Run, body: dict) -> TraceWanted:
         "layer": known.n_layers,
         "kv_head": known.kv_heads,
     }
-    errors = out_of(limits, body)
+    more = {"top": TOP, "far": FAR}  # what a global query is
+    body = more | body
+    errors = out_of(limits | dict.fromkeys(more, known.positions), body)
     errors += [
-        FieldError(short(name), f"unknown key{suggest(name, limits)}")
+        FieldError(short(name), f"unknown key{suggest(name, (*limits, *more))}")
         for name in body
-        if name not in limits
+        if name not in limits and name not in more
     ]
     if not errors and body["layer"] not in known.full_layers:
         layers = ", ".join(map(str, known.full_layers))
@@ -117,7 +120,7 @@ def wanted_trace(engine: Engine, run: Run, body: dict) -> TraceWanted:
         errors = [FieldError("layer", told + layers)]
     if errors:
         raise SpecError(*errors)
-    return TraceWanted(run.key, run.id, *(body[name] for name in limits))
+    return TraceWanted(run.key, run.id, *(body[name] for name in (*limits, *more)))
 
 
 def out_of(limits: dict[str, int], body: dict) -> list[FieldError]:

@@ -121,7 +121,7 @@ def arm_line(spec: Any, arm: Arm, facts: Any, length: int) -> dict:
     share = 1.0 if arm.budget is None else min(arm.budget / (length + spec.steps), 1.0)
     held = resident(arm.memory, length, spec.steps, spec.prefill)
     return {
-        "index": arm.index,
+        "arm": arm.index,
         "method": arm.memory.kind,
         "label": arm.label,
         "options": {k: v for k, v in method_options(arm.memory).items() if k != "kind"},

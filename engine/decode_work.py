@@ -59,5 +59,5 @@ def trace(office: Any, request: dict) -> dict:
     from engine.eviction.trace import trace as traced
 
     spec = read_spec(request["spec"])
-    place = (request[name] for name in ("arm", "sample", "layer", "kv_head"))
-    return traced(spec, office.loaded(spec.model), *place)
+    names = ("arm", "sample", "layer", "kv_head", "continuation", "top", "far")
+    return traced(spec, office.loaded(spec.model), *(request[name] for name in names))

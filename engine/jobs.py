@@ -37,9 +37,16 @@ class MapWanted(NamedTuple):
         labels = dict(content)
         store.keep_map(*self.place, store.maps.save(labels.pop("weights"), labels))
 
+    def request(self, store: Any) -> dict:
+        """What the worker is told."""
+        return self._asdict()
+
 
 class TraceWanted(NamedTuple):
-    """One layer's and KV head's evictions in one sample of a decode run, under one arm."""
+    """One layer's and KV head's evictions in one sample of a decode run, under one arm.
+
+    A query whose `top` keys lie more than `far` tokens away on average counts as global.
+    """
 
     key: str
     run: int
@@ -47,6 +54,8 @@ class TraceWanted(NamedTuple):
     sample: int
     layer: int
     kv_head: int
+    top: int
+    far: int
 
     do, field = "trace", "trace"
 
@@ -55,10 +64,15 @@ class TraceWanted(NamedTuple):
         return self[1:]
 
     def find(self, store: Any) -> str | None:
-        return store.trace_file(*self.place)
+        return store.trace_file(self.place)
 
     def keep(self, store: Any, content: dict) -> None:
-        store.keep_trace(*self.place, store.traces.save(clean(content)))
+        store.keep_trace(self.place, store.traces.save(clean(content)))
+
+    def request(self, store: Any) -> dict:
+        """With the tokens that were read behind the prompt, where they are stored."""
+        steps = store.decode_table(self.run, "decode_steps", self.arm, self.sample)
+        return self._asdict() | {"continuation": steps["token_id"].to_pylist() or None}
 
 
 SmallRequest = MapWanted | TraceWanted  # made beside the jobs, and kept in a side file

@@ -359,7 +359,7 @@ class Queue:
                 self._next_request -= 1
                 self._small[wanted] = self._next_request
         for wanted in waiting:
-            request = {"do": wanted.do, "id": self._small[wanted], **wanted._asdict()}
+            request = {"do": wanted.do, "id": self._small[wanted], **wanted.request(self.store)}
             self._at_work().send(request | {"spec": self.results.spec(wanted.key).to_dict()})
 
     def _small_done(self, event: Event) -> None:

@@ -73,3 +73,14 @@ def seconds(value: float) -> str:
 
 def size(value: float) -> str:
     return f"{value / 1e9:.1f} GB" if value >= 1e9 else f"{value / 1e6:.0f} MB"
+
+
+def estimate(plan: dict) -> None:
+    """What a plan will cost, and what should be known before."""
+    cost = plan["estimate"]
+    print_text(
+        f"about {seconds(cost['seconds'])} and {size(cost['bytes'])} of memory "
+        f"({'measured here' if cost['speed_source'] == 'measured here' else 'a guess'})"
+    )
+    for warning in plan["warnings"]:
+        print_text(f"note: {warning}")

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.commands.printing import cell, out, print_table, print_text, seconds, size
+from engine.commands import shown_decode
+from engine.commands.printing import cell, estimate, out, print_table, print_text
 
 
 def show(run: dict) -> None:
@@ -23,6 +24,9 @@ def show(run: dict) -> None:
         print_text(run["doubt"])
     for warning in run["warnings"]:
         print_text(f"note: {warning}")
+    if run.get("kind") == "decode":
+        shown_decode.numbers(run)
+        return
     if not run["residues"]:
         return
     out.print()
@@ -76,6 +80,9 @@ def _scan(scan: dict | None) -> None:
 
 def plan(made: dict) -> None:
     """What would run: the strip in windows, the design table, the estimate."""
+    if made.get("kind") == "decode":
+        shown_decode.plan(made)
+        return
     low, high = made["length"]
     length = f"{low}" if low == high else f"{low} to {high}"
     print_text(f"{made['key']}  {made['phrase']}", "bold")
@@ -93,13 +100,7 @@ def plan(made: dict) -> None:
     columns = ["residue", "n", "target_mean", "target_sd", "query_mean", "length"]
     print_table(columns, [[row[name] for name in columns] for row in made["design"]])
     out.print()
-    cost = made["estimate"]
-    print_text(
-        f"about {seconds(cost['seconds'])} and {size(cost['bytes'])} of memory "
-        f"({'measured here' if cost['speed_source'] == 'measured here' else 'a guess'})"
-    )
-    for warning in made["warnings"]:
-        print_text(f"note: {warning}")
+    estimate(made)
 
 
 def strip(made: dict) -> str:

@@ -46,7 +46,8 @@ def run(
     memory: Annotated[str, typer.Option(help="as in pooled:window=8,stride=4,local=16")] = "",
     task: Annotated[str, typer.Option(help="as in access_code, or banner:lengths=16")] = "",
     prompts: Annotated[
-        Path | None, typer.Option(help="JSONL of your own prompts, for the task custom")
+        Path | None,
+        typer.Option(help="JSONL of your own prompts, for custom, or reasoning in a decode run"),
     ] = None,
     title: Annotated[str, typer.Option(help="a name for the run")] = "",
     dry: Annotated[
@@ -54,7 +55,7 @@ def run(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Sweep a spec over its phases; computes only what is not stored yet."""
+    """Run a spec, over its phases or decoding; computes only what is not stored yet."""
     spec = make_spec(source, set_ or [], model, memory, task, prompts)
     title = title or spec.pop("title", "")
     spec.pop("title", None)
@@ -65,7 +66,7 @@ def run(
             print_json(made) if as_json else shown.plan(made)
             return
         asked = client.submit(spec, title=str(title))
-        watch(client, asked["key"], asked["job"])
+        watch(client, asked["key"], asked["job"], unit="parts" if _decodes(spec) else "copies")
         result = client.run(asked["key"])
     print_json(result) if as_json else shown.show(result)
     if result["status"] != "done":
@@ -87,16 +88,22 @@ def make_spec(
     if task:
         spec["task"] = words.choice(task, "task", typed)
     if prompts:
-        found = words.prompts(prompts)
+        decodes = _decodes(spec)
+        kind = "reasoning" if decodes else "custom"
+        found = words.reasoning(prompts) if decodes else words.prompts(prompts)
         given = _table(spec.get("task"))
-        own = given if given.get("kind", "custom") == "custom" else {}
-        spec["task"] = {**own, "kind": "custom", "prompts": found}
+        own = given if given.get("kind", kind) == kind else {}
+        spec["task"] = {**own, "kind": kind, "prompts": found}
         spec["samples"] = len(found)
     for assignment in sets:
         words.put(spec, assignment, typed)
     if typed:
         words.as_text(spec, typed)
     return spec
+
+
+def _decodes(spec: dict) -> bool:
+    return spec.get("kind") == "decode"
 
 
 def _table(value: Any) -> dict:
@@ -118,16 +125,16 @@ def fetch_missing(spec: dict) -> None:
         name for name in sorted(names) if name in catalog.CATALOG and not catalog.installed(name)
     ]
     if missing:
-        from engine.specs import SweepSpec
+        from engine.kinds import read_spec
 
-        SweepSpec.from_dict(spec)  # refused before anything is fetched
+        read_spec(spec)  # refused before anything is fetched
         for name in missing:
             catalog.pull(name, say)
 
 
-def watch(client: Any, key: str, job: int) -> None:
+def watch(client: Any, key: str, job: int, unit: str = "copies") -> None:
     """Follow a job to its end, telling progress on stderr; Ctrl-C cancels it and waits for that."""
-    teller = Teller()
+    teller = Teller(unit)
     asked_to_stop = False
     while True:
         try:
@@ -147,8 +154,8 @@ def watch(client: Any, key: str, job: int) -> None:
 class Teller:
     """Progress on stderr: one line that is rewritten in a terminal, few lines elsewhere."""
 
-    def __init__(self):
-        self.last, self.when = "", 0.0
+    def __init__(self, unit: str):
+        self.last, self.when, self.unit = "", 0.0, unit
 
     def tell(self, job: dict) -> None:
         text = self.text(job)
@@ -173,10 +180,10 @@ class Teller:
         if not progress["total"]:
             return "preparing"
         if progress["done"] == progress["total"]:
-            return f"{progress['done']} of {progress['total']} copies, finishing"
+            return f"{progress['done']} of {progress['total']} {self.unit}, finishing"
         left = progress["seconds_left"]
         when = f", {seconds(left)} left" if left is not None else ""
-        return f"{progress['done']} of {progress['total']} copies{when}"
+        return f"{progress['done']} of {progress['total']} {self.unit}{when}"
 
 
 def bench(as_json: AsJson = False) -> None:

@@ -107,12 +107,21 @@ def prompts(path: Path) -> list[dict]:
     """The prompts of a JSONL file; SpecError names the line that is none."""
     from engine.tasks.custom import MAX_JSONL, read_jsonl
 
+    return list(read_jsonl(_content(path, MAX_JSONL)))
+
+
+def reasoning(path: Path) -> list[dict]:
+    """The same of a decode run's own prompts."""
+    from engine.eviction.prompts.reasoning import read_jsonl
+    from engine.tasks.custom import MAX_JSONL
+
+    return list(read_jsonl(_content(path, MAX_JSONL)))
+
+
+def _content(path: Path, most: int) -> bytes:
     try:
         with path.expanduser().open("rb") as file:  # no more than is taken: it may be /dev/zero
-            content = file.read(MAX_JSONL + 1)
-        return list(read_jsonl(content))
-    except SpecError:
-        raise
+            return file.read(most + 1)
     except (OSError, RuntimeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise SpecError(FieldError("prompts", f"{path} cannot be read: {reason}")) from None

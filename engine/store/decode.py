@@ -97,22 +97,18 @@ class DecodeFacts(Facts):
 
     # ---- traces
 
-    def trace_file(self, run: int, arm: int, sample: int, layer: int, kv_head: int) -> str | None:
+    def trace_file(self, place: tuple[int, ...]) -> str | None:
+        """`place`: run, arm, sample, layer, KV head, and the two thresholds of a global query."""
         rows = self.ask(
             "select file from traces where run = ? and arm = ? and sample = ? and layer = ? "
-            "and kv_head = ?",
-            [run, arm, sample, layer, kv_head],
+            'and kv_head = ? and "top" = ? and far = ?',
+            place,
         )
         return rows[0][0] if rows else None
 
-    def keep_trace(
-        self, run: int, arm: int, sample: int, layer: int, kv_head: int, file: str
-    ) -> None:
+    def keep_trace(self, place: tuple[int, ...], file: str) -> None:
         with self.writing() as cursor:
-            cursor.execute(
-                "insert into traces values (?, ?, ?, ?, ?, ?)",
-                [run, arm, sample, layer, kv_head, file],
-            )
+            cursor.execute("insert into traces values (?, ?, ?, ?, ?, ?, ?, ?)", [*place, file])
 
 
 def receipts(tables: Mapping[str, pa.Table], places: Iterable[tuple[int, int]]) -> pa.Table:

@@ -126,7 +126,8 @@ where p.steps = coalesce(s, 0) and p.answers = coalesce(a, 0) and p.marks = coal
 
 -- Traces lie in side files, as attention maps do.
 create table traces (
-    run integer, arm integer, sample integer, layer integer, kv_head integer, file varchar
+    run integer, arm integer, sample integer, layer integer, kv_head integer,
+    "top" integer, far integer, file varchar
 );
 """
 

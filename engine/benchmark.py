@@ -15,6 +15,7 @@ from engine import paths
 from engine.costs import cost
 from engine.models.controlled import shelf
 from engine.models.controlled.checkpoint import Header
+from engine.models.controlled.config import Config
 from engine.models.controlled.family import Member, family
 from engine.presets import family_presets
 from engine.registry import SpecError
@@ -94,6 +95,7 @@ def about(member: Member, found: Header | None) -> dict[str, Any]:
         "payload": config.payload if chunked else None,
         "rope": config.rope,
         "kv_heads": config.kv_heads,
+        "parameters": parameters(config),
         "local": config.local,
         "stagger": config.stagger,
         "beside": config.beside,
@@ -108,6 +110,17 @@ def about(member: Member, found: Header | None) -> dict[str, Any]:
         "curve": notes.get("curve", []),
         "here": found is not None,
     }
+
+
+@functools.cache
+def parameters(config: Config) -> int:
+    """Trained numbers of a model of that config; its weights are not loaded."""
+    import torch
+
+    from engine.models.controlled.model import Controlled
+
+    with torch.device("meta"):
+        return Controlled(config).num_parameters()
 
 
 def published() -> list[dict]:

@@ -64,16 +64,15 @@ def learning(
         last = lesson.frame.iloc[-1]
         if lesson.name and last["step"] > 0.7 * steps:
             ends.append((float(last["accuracy"]), plain(lesson.name), lesson.mark.text))
-        elif lesson.name:  # it ended early: its name stands where it ended
+        elif lesson.name:  # it ended early: its name stands behind its end
             fig.add_annotation(
-                x=0,
+                x=float(last["step"]),
                 y=float(last["accuracy"]),
                 text=plain(lesson.name),
                 showarrow=False,
                 xanchor="left",
-                yanchor="bottom",
-                xshift=2,
-                yshift=4,
+                yanchor="middle",
+                xshift=8,
                 font=dict(size=12, color=lesson.mark.text),
             )
     if not known:

@@ -1,0 +1,137 @@
+"""What forgetting costs: upkeep of the methods, one R-KV event, and decode through a small cache.
+
+Ratios are taken within one run, step by step in turn, since machines drift.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Any
+
+import torch
+
+MODEL = "smollm2-135m"
+BUDGET, STEPS, PROMPT = 256, 160, 200
+SMALL, LONG, MIDDLE = 512, 4096, 2048
+EVENT_TOKENS = 2048
+
+
+def missing() -> str:
+    """Why it cannot be measured here, or ""."""
+    from engine.models import catalog
+
+    return "" if catalog.installed(MODEL) else f"run `phasescope pull {MODEL}`"
+
+
+def measure() -> list[tuple]:
+    """Rows (name, value, unit, goal, ok) of `phasescope bench`."""
+    from engine.models.loader import load_model
+    from engine.specs import ModelSpec
+
+    loaded = load_model(ModelSpec(id=MODEL))
+    return [*upkeep(loaded), *rkv_event(), *long_decode(loaded)]
+
+
+def memory(kind: str, **options: Any) -> Any:
+    from engine.registry import MEMORIES
+
+    return MEMORIES.build({"kind": kind, **options})
+
+
+def upkeep(loaded: Any) -> list[tuple]:
+    """Observation, selection and events as a share of decode time, beacon and rpc step by step.
+
+    Budget 256 (its entries at most): both drop an eighth at an event.
+    """
+    shares = {}
+    methods = {
+        "beacon": memory("beacon", budget=BUDGET),
+        "rpc": memory("rpc", budget=BUDGET, preset="fixed_budget"),
+    }
+    decoders = {name: begun(loaded, method, PROMPT) for name, method in methods.items()}
+    ids = random_ids(loaded, STEPS)
+    for place in range(STEPS):
+        for decoder in decoders.values():
+            decoder.read(ids[:, place : place + 1])
+    events = {}
+    for name, decoder in decoders.items():
+        forward = statistics.median(decoder.step_seconds[1:])
+        kept = sum(decoder.observe_seconds[1:]) + sum(e.seconds for e in decoder.events)
+        shares[name] = 100 * kept / STEPS / (forward + kept / STEPS)
+        events[name] = 1e3 * statistics.median(e.seconds for e in decoder.events)
+    more = shares["beacon"] - shares["rpc"]
+    told = f"of decode time, budget {BUDGET}"
+    return [
+        (f"beacon's upkeep {told}", shares["beacon"], "%", "≤ 5", shares["beacon"] <= 5),
+        (f"beacon's upkeep beyond rpc's, {told}", more, "%", "≤ 3", more <= 3),
+        (f"one event of beacon, budget {BUDGET}", events["beacon"], "ms", "", None),
+        (f"one event of rpc, budget {BUDGET}", events["rpc"], "ms", "", None),
+    ]
+
+
+def rkv_event(layers: int = 30) -> list[tuple]:
+    """Redundancy of 2 048 keys in as many layers, in closed form and from the table of all pairs.
+
+    Keys are random around a mean that they share, so that most have a twin, as real ones do.
+    """
+    from engine.eviction.rkv import _by_table, mean_cosines
+
+    generator = torch.Generator().manual_seed(0)
+    keys = torch.randn(1, 3, EVENT_TOKENS, 64, generator=generator) + 1.2
+
+    def seconds(judge: Any, times: int) -> float:
+        start = time.perf_counter()
+        for _ in range(times):
+            judge(keys, 0.5, True)
+        return (time.perf_counter() - start) / times
+
+    with torch.inference_mode():
+        seconds(mean_cosines, 1)
+        closed, literal = seconds(mean_cosines, 5), seconds(_by_table, 2)
+    told = f"R-KV's redundancy, {EVENT_TOKENS} tokens, {layers} layers"
+    return [
+        (f"{told}, closed form", 1e3 * closed * layers, "ms", "", None),
+        (f"{told}, literal form", 1e3 * literal * layers, "ms", "", None),
+        ("R-KV's literal form ÷ closed form", literal / closed, "×", "≥ 1", literal >= closed),
+    ]
+
+
+def long_decode(loaded: Any, steps: int = 24) -> list[tuple]:
+    """Decode behind 2 048 and 4 096 tokens with a budget of 512, against the full cache."""
+    found = []
+    for length in (MIDDLE, LONG):
+        small = begun(loaded, memory("beacon", budget=SMALL), length)
+        full = begun(loaded, memory("full"), length)
+        ids = random_ids(loaded, steps)
+        for place in range(steps):
+            for decoder in (small, full):
+                decoder.read(ids[:, place : place + 1])
+        spent = [
+            sum(d.step_seconds[1:]) + sum(d.observe_seconds[1:]) + _events(d) for d in (small, full)
+        ]
+        gain = spent[1] / spent[0]
+        told = f"behind {length} tokens, budget {SMALL}"
+        found.append((f"tokens/s ÷ full cache's, {told}", gain, "×", "≥ 1", gain >= 1))
+        if length == LONG:
+            ratio = full.bytes / small.bytes
+            found.append((f"full cache's bytes ÷ its own, {told}", ratio, "×", "≥ 6", ratio >= 6))
+    return found
+
+
+def _events(decoder: Any) -> float:
+    """Seconds of the events behind the prompt's."""
+    return sum(e.seconds for e in decoder.events if e.seen > decoder.clock.prompt)
+
+
+def begun(loaded: Any, method: Any, prompt: int) -> Any:
+    from engine.eviction.decode import Decoder
+
+    decoder = Decoder(loaded, method, 1)
+    decoder.prefill(random_ids(loaded, prompt, seed=1))
+    return decoder
+
+
+def random_ids(loaded: Any, count: int, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(1000, min(loaded.facts.vocab, 40_000), (1, count), generator=generator)

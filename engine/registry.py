@@ -68,17 +68,19 @@ class Registry(Mapping):
         self.aliases: dict[str, str] = {}
         self._classes: dict[str, type] = {}
         self._waiting = list(packages)
+        self._filling = False
         self._lock = threading.RLock()  # another thread waits; the importing one may look again
 
     def _filled(self) -> dict[str, type]:
         with self._lock:
-            while self._waiting:
-                package = self._waiting.pop(0)
+            if self._waiting and not self._filling:
+                self._filling = True
                 try:
-                    importlib.import_module(package)
-                except BaseException:
-                    self._waiting.insert(0, package)
-                    raise
+                    while self._waiting:
+                        importlib.import_module(self._waiting[0])
+                        del self._waiting[0]
+                finally:
+                    self._filling = False
         return self._classes
 
     def __getitem__(self, name: str) -> type:

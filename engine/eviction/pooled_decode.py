@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,6 +22,14 @@ from engine.memory.attention import READING, Layout, Piece, reading
 from engine.memory.base import NEVER, Plan
 from engine.memory.full import Full
 from engine.memory.rotary import Rotary, rotate, unrotate
+
+
+class Settled(NamedTuple):
+    """Entries that there are then; held tokens that stay, and those of them that are seen."""
+
+    ready: int
+    index: Tensor | None  # None: all
+    exact: Tensor | None
 
 
 class Grid:
@@ -54,6 +62,7 @@ class Grid:
         self.used = self._used(len(tokens))
         found = torch.cat([self.comes, self.goes]).unique()
         self.moments = found[found < NEVER]
+        self._known: tuple = ((), None)  # layers of one grid ask the same, one after another
 
     def _used(self, length: int) -> Tensor:
         """Entries that never come use nothing."""
@@ -67,6 +76,23 @@ class Grid:
         """Queries from this one on that see the same entries and tokens."""
         later = self.moments[self.moments > query]
         return int(later[0]) - query if len(later) else PIECE
+
+    def settled(self, query: int, seen: int, entries: int, places: Tensor) -> Settled:
+        """What a layer does before that query, which holds `places` (n,) of `seen` tokens.
+
+        A window that closes with a token not read yet (L = 0) waits for it.
+        """
+        asked = (query, seen, entries, len(places))
+        if self._known[0] != asked:
+            ready = int(((self.comes <= query) & (self.last < seen)).sum())
+            here = places.cpu()
+            exact = self.goes[here] > query
+            held = exact | (self.used[here] >= max(ready, entries))
+            index = None if held.all() else held.nonzero()[:, 0].to(places.device)
+            exact = exact[held]
+            exact = None if exact.all() else exact.nonzero()[:, 0].to(places.device)
+            self._known = (asked, Settled(ready, index, exact))
+        return self._known[1]
 
 
 class PooledLayer(KeptLayer):
@@ -82,7 +108,7 @@ class PooledLayer(KeptLayer):
         self.whole = False
         self.entry_keys: Tensor | None = None
         self.entry_values: Tensor | None = None
-        self.exact: Tensor | None = None  # (n,) held tokens that the queries of this forward see
+        self.exact: Tensor | None = None  # held tokens that this forward sees; None: all
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any):
         first = self.seen
@@ -90,10 +116,9 @@ class PooledLayer(KeptLayer):
         if self.grid is None or self.whole:
             return keys, values
         self.settle(first)
-        if self.exact.all():
-            keys, values = self.keys, self.values
-        else:
-            keys, values = self.keys[:, :, self.exact], self.values[:, :, self.exact]
+        keys, values = self.keys, self.values
+        if self.exact is not None:
+            keys, values = keys[:, :, self.exact], values[:, :, self.exact]
         if not self.entries:
             return keys, values
         return torch.cat([self.entry_keys, keys], 2), torch.cat([self.entry_values, values], 2)
@@ -108,21 +133,13 @@ class PooledLayer(KeptLayer):
         return self.positions[0, 0]
 
     def settle(self, query: int) -> None:
-        """Pool what that query is the first to see, and drop what nobody needs any more.
-
-        A window that closes with a token not read yet (L = 0) waits for it.
-        """
-        grid = self.grid
-        ready = int(((grid.comes <= query) & (grid.last < self.seen)).sum())
-        if ready > self.entries:
-            self._pool(torch.arange(self.entries, ready))
-        places = self.places.cpu()
-        seen = grid.goes[places] > query
-        held = seen | (grid.used[places] >= self.entries)
-        if not held.all():
-            index = held.nonzero()[:, 0].to(self.device)
-            self.keep(index.expand(*self.keys.shape[:2], -1))
-        self.exact = seen[held].to(self.device)
+        """Pool what that query is the first to see, and drop what nobody needs any more."""
+        told = self.grid.settled(query, self.seen, self.entries, self.places)
+        if told.ready > self.entries:
+            self._pool(torch.arange(self.entries, told.ready))
+        if told.index is not None:
+            self.keep(told.index.expand(*self.keys.shape[:2], -1))
+        self.exact = told.exact
 
     def _pool(self, new: Tensor) -> None:
         """Un-rotate the members, average, rotate once to the anchor (rule 6)."""
@@ -146,7 +163,7 @@ class PooledLayer(KeptLayer):
         self.entry_values = torch.cat([self.entry_values, value], 2) if before else value
 
     def layout(self, queries: int, keys: Tensor) -> Layout:
-        """All that is there, causal among the last `queries` tokens."""
+        """All that is there, tokens causal."""
         count, device = keys.shape[2], keys.device
         first = self.seen - queries
         asked = torch.arange(first, self.seen, device=device)
@@ -182,16 +199,22 @@ def _nothing(device: torch.device) -> Plan:
 
 
 class Shown:
-    """What the attention function asks of a reading, answered from the cache itself."""
+    """What the attention function asks of a reading, in one forward, answered from the cache."""
 
     watch = None
 
     def __init__(self, layers: dict[int, PooledLayer]):
         self.layers = layers
+        self.known: dict[tuple, Layout] = {}
 
     def layout(self, layer: int, queries: int, key: Tensor, piece: int) -> Layout | None:
         own = self.layers.get(layer)
-        return own and own.layout(queries, key)
+        if own is None:
+            return None
+        name = (id(own.grid), key.shape[2])
+        if name not in self.known:
+            self.known[name] = own.layout(queries, key)
+        return self.known[name]
 
 
 class PooledDecoder(Decoder):

@@ -173,6 +173,9 @@ def read(bundle: bytes, shipped: bool = False) -> dict[str, Part]:
     if not isinstance(about, dict) or "run" not in about or not set(about) <= set(PARTS):
         raise refuse("run.json must describe a run and at most its control; nothing was imported")
     parts = {name: _part(name, about[name], files) for name in about}
+    used = {f"{name}_{table}.parquet" for name, part in parts.items() for table in part.tables}
+    for name in sorted(set(files) - used - {"run.json"}):
+        raise refuse(f"holds {name!r}, which belongs to no run in it; nothing was imported")
     control = read_spec(parts["run"].about["spec"]).control
     expected = control.key if control else None
     found = parts["control"].about["key"] if "control" in parts else None

@@ -6,7 +6,7 @@ schema a second time: names, bounds, choices and help come from the service.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import streamlit as st
@@ -72,7 +72,9 @@ class Errors:
     def at(self, *fields: str) -> list[str]:
         """Take those of a dotted field or of anything below it."""
         taken = [
-            (f, m) for f, m in self.left if any(f == w or f.startswith(w + ".") for w in fields)
+            (f, m)
+            for f, m in self.left
+            if any(f == w or f.startswith((w + ".", w + "[")) for w in fields)
         ]
         self.left = [e for e in self.left if e not in taken]
         return [sentence(m) for _, m in taken]
@@ -217,7 +219,23 @@ def draw(section: str, field: dict, draft: dict, **options: Any) -> None:
     values = part(draft, section)
     kind = values.get("kind", "") if section in ("memory", "task") else ""
     place = widget_key(section, kind, field["name"])
-    value = values.get(field["name"], field["default"])
+    widget(field, place, values.get(field["name"], field["default"]), **options)
+
+
+def widget(
+    field: dict,
+    place: str,
+    value: Any,
+    *,
+    choice: Callable[[Any], str] | None = None,
+    narrow: bool = False,
+    **options: Any,
+) -> None:
+    """The widget of a field at a key; `value` where it holds nothing; `choice` names choices.
+
+    `narrow`: the field shares its row, so that choices stand in a list.
+    """
+    choice = choice or choice_label
     common = {"label": label_of(field), "key": place, "help": help_text(field) or None} | options
     choices = [c for c in field.get("choices") or () if c != ""] or list(field.get("choices") or ())
     if choices:
@@ -227,17 +245,18 @@ def draw(section: str, field: dict, draft: dict, **options: Any) -> None:
         state.seed(place, value)
         state.within(place, choices)
         state.seed(place, value)
-        labels = [choice_label(c) for c in choices]
+        labels = [choice(c) for c in choices]
         if (
-            len(choices) <= MOST_SEGMENTS
+            not narrow
+            and len(choices) <= MOST_SEGMENTS
             and max(map(len, labels)) <= 11
             and sum(map(len, labels)) < 27
         ):
             st.segmented_control(
-                options=choices, format_func=choice_label, required=True, width="stretch", **common
+                options=choices, format_func=choice, required=True, width="stretch", **common
             )
         else:
-            st.selectbox(options=choices, format_func=choice_label, **common)
+            st.selectbox(options=choices, format_func=choice, **common)
     elif field["type"] == "bool":
         state.seed(place, bool(value))
         st.toggle(**common)

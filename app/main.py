@@ -32,7 +32,8 @@ def main() -> None:
     )
     style.apply()
     st.logo(str(style.logo()), size="large")
-    chosen = st.navigation([state.start(), state.explore(), state.benchmark()], position="top")
+    pages = [state.start(), state.explore(), state.benchmark(), state.eviction()]
+    chosen = st.navigation(pages, position="top")
     try:
         chosen.run()
     except services.Unavailable:

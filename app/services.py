@@ -26,7 +26,7 @@ from engine.client import NotFound, Refused, ServiceFailed, Unavailable
 ACTIVE = ("queued", "running")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
-__all__ = ["ACTIVE", "Unavailable"]
+__all__ = ["ACTIVE", "NotFound", "Refused", "Unavailable"]
 
 
 class Preview(NamedTuple):
@@ -46,7 +46,7 @@ def _client() -> Any:
     return connect()
 
 
-def _ask(name: str, *args: Any, **options: Any) -> Any:
+def ask(name: str, *args: Any, **options: Any) -> Any:
     """Call a method of the client; a service that was restarted is found again once."""
     try:
         return getattr(_client(), name)(*args, **options)
@@ -57,19 +57,19 @@ def _ask(name: str, *args: Any, **options: Any) -> Any:
 
 @st.cache_data(ttl=30, show_spinner=False)  # a run's end clears it
 def schema() -> dict:
-    return _ask("schema")
+    return ask("schema")
 
 
 @st.cache_data(ttl=2, show_spinner=False)
 def runs() -> list[dict]:
-    return list(_ask("runs"))
+    return list(ask("runs"))
 
 
 @st.cache_data(ttl=3, show_spinner=False)
 def benchmark() -> dict:
     """The family's members with their numbers, and the published rows."""
     try:
-        return _ask("benchmark")
+        return ask("benchmark")
     except NotFound:  # a service of an older version
         return {"members": [], "published": []}
 
@@ -78,7 +78,7 @@ def benchmark() -> dict:
 def depth(key: str) -> dict | None:
     """Accuracy by distance and by density of a finished run; its copies are made again for it."""
     try:
-        return _ask("depth", key)
+        return ask("depth", key)
     except (NotFound, Refused, ServiceFailed):
         return None
 
@@ -86,20 +86,20 @@ def depth(key: str) -> dict | None:
 @st.cache_data(ttl=2, show_spinner=False)
 def trainings() -> dict:
     try:
-        return _ask("trainings")
+        return ask("trainings")
     except NotFound:
         return {"runs": [], "ended": []}
 
 
 def stop_training(name: str) -> None:
     with suppress(NotFound):  # it ended in the meantime
-        _ask("stop_training", name)
+        ask("stop_training", name)
     trainings.clear()
 
 
 @st.cache_data(ttl=3600, max_entries=200, show_spinner=False)
 def _preview(text: str) -> Preview:
-    return Preview(_ask("preview", json.loads(text)), ())
+    return Preview(ask("preview", json.loads(text)), ())
 
 
 def preview(spec: dict) -> Preview:
@@ -113,7 +113,7 @@ def preview(spec: dict) -> Preview:
 def too_long(spec: dict, field: str, characters: int) -> str:
     """Why a text of that length is refused, or ""; the text itself stays in the browser."""
     try:
-        _ask("lengths", spec, field, [characters])
+        ask("lengths", spec, field, [characters])
     except Refused as refused:
         return _pair(refused.errors[0])[1]
     return ""
@@ -121,7 +121,7 @@ def too_long(spec: dict, field: str, characters: int) -> str:
 
 @st.cache_data(ttl=3600, max_entries=500, show_spinner=False)
 def _spec(key: str) -> dict:
-    return _ask("spec", key)
+    return ask("spec", key)
 
 
 def spec(key: str) -> dict | None:
@@ -134,7 +134,7 @@ def spec(key: str) -> dict | None:
 
 @st.cache_data(ttl=60, max_entries=100, show_spinner=False)
 def _settled(key: str) -> dict:
-    shown = _ask("run", key)
+    shown = ask("run", key)
     if shown.get("status") in ACTIVE:
         raise _Moving(shown)
     return shown
@@ -160,7 +160,7 @@ def run(key: str) -> dict | None:
 def submit(spec: dict, title: str) -> Preview:
     """Queue a spec; `errors` where it is refused."""
     try:
-        answer = _ask("submit", spec, title=title)
+        answer = ask("submit", spec, title=title)
     except Refused as refused:
         return Preview(None, tuple(_pair(e) for e in refused.errors))
     forget()
@@ -169,7 +169,7 @@ def submit(spec: dict, title: str) -> Preview:
 
 def cancel(key: str) -> None:
     with suppress(NotFound):  # it ended in the meantime
-        _ask("cancel", key)
+        ask("cancel", key)
     forget()
 
 
@@ -181,12 +181,12 @@ def forget() -> None:
 
 @st.cache_data(ttl=600, max_entries=30, show_spinner=False)
 def answers_cached(key: str, control: bool) -> pd.DataFrame:
-    return _frame(_ask("answers", key, control=control))
+    return frame(ask("answers", key, control=control))
 
 
 @st.cache_data(ttl=600, max_entries=60, show_spinner=False)
 def tokens_cached(key: str, sample: int, shift: int | None, control: bool) -> pd.DataFrame:
-    return _frame(_ask("tokens", key, sample=sample, shift=shift, control=control))
+    return frame(ask("tokens", key, sample=sample, shift=shift, control=control))
 
 
 def answers(key: str, *, control: bool = False, settled: bool = True) -> pd.DataFrame:
@@ -194,7 +194,7 @@ def answers(key: str, *, control: bool = False, settled: bool = True) -> pd.Data
     try:
         if settled:
             return answers_cached(key, control)
-        return _frame(_ask("answers", key, control=control))
+        return frame(ask("answers", key, control=control))
     except NotFound:
         return pd.DataFrame()
 
@@ -213,9 +213,13 @@ def tokens(
 def names(key: str, ids: tuple[int, ...]) -> dict[int, str]:
     """Token id → text; empty where the run's tokenizer is not on this machine."""
     try:
-        return _ask("names", key, list(ids)) if ids else {}
+        return ask("names", key, list(ids)) if ids else {}
     except (NotFound, Refused):
         return {}
+
+
+class Pending(Exception):
+    """The worker has not computed it yet: nothing to cache."""
 
 
 class AttentionMap(NamedTuple):
@@ -227,9 +231,9 @@ class AttentionMap(NamedTuple):
 
 @st.cache_data(ttl=600, max_entries=60, show_spinner=False)
 def _attention(key: str, asked: str) -> AttentionMap:
-    answer = _ask("attention", key, **json.loads(asked))
+    answer = ask("attention", key, **json.loads(asked))
     if not answer or answer.get("pending"):
-        raise _Moving({})
+        raise Pending
     rows, columns = answer["shape"]
     cells = np.frombuffer(base64.b64decode(answer["cells"]), dtype=np.float32)
     ranges = [tuple(r) for r in answer["query_ranges"]]
@@ -242,7 +246,7 @@ def attention(key: str, asked: dict) -> AttentionMap | None:
     """The map that was asked for; None while the worker computes it.  Raises Refused, NotFound."""
     try:
         return _attention(key, json.dumps(asked, sort_keys=True))
-    except _Moving:
+    except Pending:
         return None
 
 
@@ -251,9 +255,14 @@ def attention_or_reason(key: str, asked: dict) -> tuple[AttentionMap | None, str
     try:
         return attention(key, asked), ""
     except Refused as refused:
-        return None, " ".join(_pair(e)[1] for e in refused.errors)
+        return None, reasons(refused)
     except NotFound:
         return None, "This run has no such copy, layer or head."
+
+
+def reasons(refused: Refused) -> str:
+    """The sentences of a refusal, in one line."""
+    return " ".join(_pair(e)[1] for e in refused.errors)
 
 
 def reason(error: Exception) -> str:
@@ -303,5 +312,5 @@ def _pair(error: Any) -> tuple[str, str]:
     return str(error[0]), str(error[1])
 
 
-def _frame(table: Any) -> pd.DataFrame:
+def frame(table: Any) -> pd.DataFrame:
     return table.to_pandas() if hasattr(table, "to_pandas") else pd.DataFrame(table)

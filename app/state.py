@@ -43,6 +43,11 @@ def benchmark() -> Any:
     return st.Page(PAGES / "benchmark.py", title="Benchmark", url_path="benchmark")
 
 
+def eviction() -> Any:
+    """What a cache forgets while it decodes."""
+    return _page("eviction.py", title="Eviction", url_path="eviction")
+
+
 def opened() -> tuple[str, str]:
     """(run key, member name) that the Benchmark page has open; "" where the address has none."""
     return st.query_params.get("run", ""), st.query_params.get("open", "")
@@ -144,6 +149,77 @@ def forget() -> None:
     """Leave the present subject, so that a page without a key starts afresh."""
     for name in ("key", "loaded", "base", "draft"):
         st.session_state.pop(name, None)
+
+
+class Edited:
+    """A spec that a page's form edits under a key in the address, apart from other pages' forms.
+
+    `prefix` begins every key of the form's widgets; `name` is the page's place in the session.
+    """
+
+    def __init__(self, prefix: str, name: str):
+        self.prefix, self.name = prefix, name
+
+    def key(self) -> str | None:
+        """The key in the address as it was given, or the one last looked at; None at first."""
+        given = st.query_params.get("key")
+        return given if given is not None else st.session_state.get(f"{self.name}-key")
+
+    def point_at(self, key: str) -> None:
+        st.session_state[f"{self.name}-key"] = key
+        if st.query_params.get("key") != key:
+            st.query_params["key"] = key
+
+    def load(self, key: str, spec: dict) -> None:
+        """Fill the form from a spec, dropping what was typed."""
+        for widget in [k for k in st.session_state if str(k).startswith(self.prefix)]:
+            del st.session_state[widget]
+        st.session_state.pop("unfit", None)
+        self.remember(key, spec)
+
+    def remember(self, key: str, spec: dict) -> None:
+        st.session_state[f"{self.name}-loaded"] = key
+        st.session_state[f"{self.name}-base"] = copy.deepcopy(spec)
+
+    def loaded(self) -> str | None:
+        return st.session_state.get(f"{self.name}-loaded")
+
+    def base(self) -> dict:
+        """The valid spec that the form was last filled from."""
+        return st.session_state[f"{self.name}-base"]
+
+    def drawn(self) -> bool:
+        """Whether the form's widgets hold anything."""
+        return any(str(k).startswith(self.prefix) for k in st.session_state)
+
+    def forget(self) -> None:
+        for part in ("key", "loaded", "base"):
+            st.session_state.pop(f"{self.name}-{part}", None)
+
+
+decode = Edited("e:", "decode")
+
+
+def unfit(name: str, options: list) -> str | None:
+    """What the address gave a bound widget that this run does not offer; None where it fits.
+
+    Streamlit takes such a value out of the address, so it is kept here until the reader chooses.
+    """
+    given = st.query_params.get(name)
+    kept = st.session_state.setdefault("unfit", {})
+    if given is not None and given not in [str(o) for o in options]:
+        kept[name] = given
+    within(name, options)
+    return kept.get(name)
+
+
+def chosen(name: str) -> None:
+    """The reader chose: what the address had given is no longer told."""
+    st.session_state.get("unfit", {}).pop(name, None)
+
+
+def drop(widget: str) -> None:
+    st.session_state.pop(widget, None)
 
 
 def seed(widget: str, value: Any) -> None:

@@ -87,6 +87,17 @@ def size(value: float | None) -> str:
     return f"{value / 1e9:.1f}\u00a0GB".replace(".0", "")
 
 
+def cache_size(value: float | None) -> str:
+    """Bytes of a cache, small ones too: `9.2 kB`, `1.4 MB`."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    for unit, each in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if value >= each:
+            shown = value / each
+            return f"{number(shown, 0 if shown >= 100 else 1)}\u00a0{unit}"
+    return f"{value:.0f}\u00a0B"
+
+
 def count(value: int, noun: str, plural: str = "") -> str:
     """`1 token`, `1 024 tokens`."""
     return f"{value:,}".replace(",", "\u202f") + f" {noun if value == 1 else plural or noun + 's'}"

@@ -17,7 +17,7 @@ from app.figures.dots import cloud
 from app.figures.marks import mark
 from app.figures.theme import look_of
 from app.style import text
-from app.words import NOTHING, between, count, number, p_value, seconds
+from app.words import NOTHING, between, cache_size, count, number, p_value, seconds
 
 AXES = {
     "distance": ("Distance to the query", "tokens"),
@@ -177,19 +177,10 @@ def facts(subject: Opened) -> list[tuple[str, str]]:
         out.append(("Computed in", told))
     if cost.get("kv_bytes") and cost.get("kv_bytes_full"):
         share = cost["kv_bytes"] / cost["kv_bytes_full"]
-        told = f"{_bytes(cost['kv_bytes'])}, {number(share, 2)} of the full "
-        out.append(("Cache", told + _bytes(cost["kv_bytes_full"])))
+        told = f"{cache_size(cost['kv_bytes'])}, {number(share, 2)} of the full "
+        out.append(("Cache", told + cache_size(cost["kv_bytes_full"])))
     out.append(("Run", subject.key))
     return out
-
-
-def _bytes(value: float) -> str:
-    """Bytes of a small cache: `9.2 kB`."""
-    if value < 1e3:
-        return f"{value:.0f}\u00a0B"
-    if value < 1e6:
-        return f"{number(value / 1e3, 1)}\u00a0kB"
-    return f"{number(value / 1e6, 1)}\u00a0MB"
 
 
 def span(values: pd.Series) -> str:

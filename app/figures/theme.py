@@ -5,13 +5,14 @@ Knows colours, sizes and how a label is placed.  Knows nothing about data, pages
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
 import plotly.graph_objects as go
 
-from app.words import visible
+from app.words import number, visible
 
 SANS = (
     "'Source Sans', 'Source Sans 3', 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft YaHei', "
@@ -186,6 +187,17 @@ def probability_axis(fig: go.Figure, *, small: bool = False, title: str = "") ->
     fig.update_yaxes(range=[0, 1.02], tickvals=ticks, ticktext=names, title_text=title)
 
 
+def round_ticks(low: float, high: float, most: int = 7) -> dict:
+    """Tick values and texts of an axis from `low` to `high`: round steps, no leading zero."""
+    rough = (high - low) / most or 1.0
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * (1 - 1e-9))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    values = [k * step for k in range(first, last + 1)]
+    digits = max(0, -math.floor(math.log10(step))) + (step / power == 2.5)
+    return dict(tickvals=values, ticktext=[number(v, digits) for v in values])
+
+
 def bands(
     fig: go.Figure,
     look: Look,
@@ -236,11 +248,20 @@ def ribbon(
 
 
 def end_labels(
-    fig: go.Figure, x: float, names: list[tuple[float, str, str]], *, least: float = 0.085
+    fig: go.Figure,
+    x: float,
+    names: list[tuple[float, str, str]],
+    *,
+    least: float = 0.085,
+    span: tuple[float, float] = (0.0, 1.0),
 ) -> None:
-    """Names at the lines' ends: (y, HTML text, colour); moved apart where they would touch."""
+    """Names at the lines' ends: (y, HTML text, colour); moved apart where they would touch.
+
+    `span`: bottom and top of the y axis; `least`: share of it between two names.
+    """
+    low, wide = span[0], (span[1] - span[0]) or 1.0
     order = sorted((i for i in range(len(names))), key=lambda i: names[i][0])
-    places = [names[i][0] for i in order]
+    places = [(names[i][0] - low) / wide for i in order]
     for k in range(1, len(places)):
         places[k] = max(places[k], places[k - 1] + least)
     over = places[-1] - 1.0 if places else 0
@@ -252,7 +273,7 @@ def end_labels(
         _, text, colour = names[i]
         fig.add_annotation(
             x=x,
-            y=place,
+            y=low + wide * place,
             text=text,
             showarrow=False,
             xanchor="left",
@@ -266,6 +287,11 @@ def token_label(text: str | None, longest: int = 14) -> str:
     """Token text for a chart: shown literally, cut with an ellipsis (Plotly reads HTML and $…$)."""
     text = text or ""
     return plain(visible(text if len(text) <= longest else text[: longest - 1] + "…"))
+
+
+def name_label(text: str | None, longest: int = 22) -> str:
+    """A name for a chart: as `token_label`, with its spaces as they are."""
+    return token_label(text, longest).replace("·", " ")
 
 
 def plain(text: str) -> str:

@@ -1,0 +1,169 @@
+"""The second tab: quality against budget and bytes, differences in pairs, every number."""
+
+from __future__ import annotations
+
+from html import escape
+
+import pandas as pd
+import streamlit as st
+
+from app import export, state
+from app.eviction import claims, costs, frames, published
+from app.eviction.subject import Subject
+from app.figures.budget import against_budget, paired, pareto
+from app.figures.marks import mark, swatch
+from app.figures.theme import Look, look_of
+from app.style import text
+
+MEASURES = {"Recall": "recall", "Likelihood": "nll"}
+COLUMNS = {
+    "label": "Method",
+    "budget": "Budget",
+    "own_budget": "Own budget",
+    "kept_share": "Kept",
+    "removed_share": "Removed",
+    "mean_resident": "Mean tokens",
+    "peak_resident": "Peak tokens",
+    "mean_bytes": "Mean bytes",
+    "peak_bytes": "Peak bytes",
+    "state_bytes": "State bytes",
+    "nll": "NLL, nats",
+    "nll_low": "NLL low",
+    "nll_high": "NLL high",
+    "recall": "Recall",
+    "recall_low": "Recall low",
+    "recall_high": "Recall high",
+    "retention": "Retention",
+    "events": "Events",
+    "tokens_per_s": "Tokens/s",
+    "prefill_s": "Prefill, s",
+    "step_ms_p50": "Step p50, ms",
+    "step_ms_p99": "Step p99, ms",
+    "event_ms_p50": "Event p50, ms",
+    "event_ms_p99": "Event p99, ms",
+    "upkeep_share": "Upkeep",
+    "n": "n",
+}
+WHOLE = ("budget", "own_budget", "peak_resident", "n")
+
+
+def quality(subject: Subject) -> None:
+    look = look_of(state.theme())
+    known = [measure for measure in MEASURES.values() if _known(subject, measure)]
+    if not known:
+        text("note", "No method has a quality yet: the run has no scored token.")
+        return
+    _budgets(subject, known, look)
+    _pairs(subject, known, look)
+    costs.costs(subject, look)
+    _table(subject)
+    published.published(subject, look)
+
+
+def _known(subject: Subject, measure: str) -> bool:
+    """Whether arms have it; a text of one's own has a likelihood that is no comparison."""
+    own = measure == "nll" and subject.spec.get("mode") == "free"
+    return not own and any(arm.get(measure) is not None for arm in subject.arms)
+
+
+def _budgets(subject: Subject, known: list[str], look: Look) -> None:
+    """By mean resident tokens, and by bytes; one column a measure."""
+    text("section", claims.against_full(subject.arms, known[0]), tag="h2")
+    told = (
+        "Compared by the mean number of entries held per KV head, not by the largest: peak and "
+        "bytes stand in the hover card."
+    )
+    if subject.spec.get("mode") == "free":
+        told += " Each method wrote its own text: likelihoods are no comparison and are left out."
+    text("note", told)
+    for column, measure in zip(st.columns(2, gap="medium"), known, strict=False):
+        frame = frames.measured(subject.arms, subject.labels, measure, look)
+        full = frames.control(subject.full, measure)
+        with column:
+            fig = against_budget(frame, full, measure=measure, look=look)
+            alt = f"Lines: {measure} over mean resident tokens, one a method"
+            export.chart(fig, frame, f"budget-{measure}", look, alt=alt, width=620)
+            fig = pareto(frame, full, measure=measure, look=look)
+            alt = f"Dots: {measure} over bytes; the line joins what no other setting beats"
+            export.chart(fig, frame, f"pareto-{measure}", look, alt=alt, width=620)
+    _legend(subject, look)
+
+
+def _pairs(subject: Subject, known: list[str], look: Look) -> None:
+    """Differences at equal budget, of one measure; which one is part of the link."""
+    names = [name for name, measure in MEASURES.items() if measure in known]
+    given = state.unfit("quality", names)
+    st.space("small")
+    head, side = st.columns([3, 1.2], vertical_alignment="bottom")
+    with side, st.container(horizontal=True, horizontal_alignment="right"):
+        chosen = st.segmented_control(
+            "Measure",
+            names,
+            default=names[0],
+            key="quality",
+            bind="query-params",
+            required=True,
+            label_visibility="collapsed",
+            on_change=state.chosen,
+            args=("quality",),
+        )
+    measure = MEASURES[chosen or names[0]]
+    rows = (subject.report or {}).get("pairs") or []
+    table = frames.pairs(rows, subject.names, subject.labels, measure, look)
+    with head:
+        text("section", claims.pairs(table), tag="h2")
+    if given is not None:
+        text("note", f"This run has no measure “{given[:40]}”; {names[0].lower()} is shown.")
+    fig = paired(table, measure=measure, look=look)
+    alt = f"Dots: differences in {measure} between methods at one budget, with intervals"
+    export.chart(fig, table, "pairs", look, alt=alt)
+
+
+def _legend(subject: Subject, look: Look) -> None:
+    """Each method's mark and name, under the picture that names none of its points."""
+    lines = [("Full cache", mark(None, look))]
+    lines += [(label, mark(i, look)) for i, label in enumerate(subject.labels)]
+    body = "".join(
+        f'<span class="ps-item"><img src="{swatch(drawn)}" alt="">{escape(name)}</span>'
+        for name, drawn in lines
+    )
+    st.html(f'<div class="ps-legend ps-marks">{body}</div>')
+
+
+def _table(subject: Subject) -> None:
+    """Every number of every arm, with its CSV."""
+    full = [subject.full | {"label": "Full cache"}] if subject.full else []
+    frame = pd.DataFrame([*full, *subject.arms])
+    if not len(frame):
+        return
+    held = [name for name in COLUMNS if name in frame]
+    shown = frame[held].rename(columns=COLUMNS)
+    st.space("small")
+    text("section", "Every number", tag="h2")
+    st.dataframe(
+        shown, hide_index=True, width="stretch", key="numbers", column_config=_formats(held)
+    )
+    st.download_button(
+        "CSV",
+        lambda: frame[held].to_csv(index=False).encode(),
+        f"{subject.key}-methods.csv",
+        "text/csv",
+        key="numbers-csv",
+        on_click="ignore",
+    )
+
+
+def _formats(held: list[str]) -> dict:
+    """Three digits for shares and qualities, bytes as bytes, counts whole."""
+    out = {}
+    for name in held:
+        form = "%.3f"
+        if name.endswith("_bytes"):
+            form = "bytes"
+        elif name in WHOLE:
+            form = "%d"
+        elif name.endswith(("_p50", "_p99", "_s")) or name in ("mean_resident", "events"):
+            form = "%.1f"
+        if name != "label":
+            out[COLUMNS[name]] = st.column_config.NumberColumn(format=form)
+    return out

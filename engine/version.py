@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import threading
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ NUMERIC = (
     "../data/fillers",
 )
 EVICTION = ("eviction",)  # decides the rows of runs that evict, and of no other run
+# Python 3.11 counts the depth of all threads' parsing in one place: two at once break each other.
+_parsing = threading.Lock()
 LIBRARIES = ("torch", "transformers", "tokenizers")
 
 
@@ -99,6 +102,8 @@ def _hash(parts: tuple[str, ...], more: list[str]) -> str:
         path = ENGINE / part
         files = [p for p in path.rglob("*") if p.suffix in (".py", ".txt")]
         for file in sorted(files) if path.is_dir() else [path]:
-            digest.update(f"{part}/{file.name}\0{_meaning(file)}".encode())
+            with _parsing:
+                meaning = _meaning(file)
+            digest.update(f"{part}/{file.name}\0{meaning}".encode())
     digest.update("\n".join(more).encode())
     return digest.hexdigest()

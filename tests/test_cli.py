@@ -50,7 +50,7 @@ def call(shared, monkeypatch, capsys):
 
 def toml(spec: dict) -> str:
     """A spec as TOML, by way of JSON strings, which TOML reads alike."""
-    lines = [f"{k} = {json.dumps(v)}" for k, v in spec.items() if not isinstance(v, dict)]
+    lines = [f"{k} = {_value(v)}" for k, v in spec.items() if not isinstance(v, dict)]
     for name, table in spec.items():
         if isinstance(table, dict):
             lines.append(f"[{name}]")

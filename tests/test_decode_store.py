@@ -357,3 +357,26 @@ def test_a_part_that_lost_rows_on_the_way_is_incomplete(bundle, store, spec):
     bundles.import_run(store, pack(fewer))
     run = Results(store).pick(spec.key)
     assert (run.status, run.answers_stored) == ("incomplete", 13)
+
+
+# ---- presets
+
+
+def test_a_preset_may_be_a_decode_run(store, spec, bundle, tmp_path, monkeypatch):
+    from engine import owner, results
+    from engine.presets import Preset
+
+    file = tmp_path / "looking-back.zip"
+    file.write_bytes(bundle)
+    preset = Preset("looking-back", "Looking back", "Caption.", "", spec.to_dict(), file)
+    monkeypatch.setattr(results, "presets", lambda: {preset.name: preset})
+    shown = Results(store)
+    (card,) = shown.gallery()
+    assert (card["kind"], card["stored"], card["finding"]) == ("decode", False, None)
+    assert owner._turn(preset) == 0
+    bundles.import_run(store, bundle, "preset")
+    run = shown.pick(spec.key)
+    shown.report(run)
+    (card,) = shown.gallery()
+    assert (card["key"], card["stored"], card["curve"]) == (spec.key, True, [])
+    assert card["finding"] == shown.report(run)["finding"]

@@ -1,5 +1,7 @@
 """A stored row is stale when the code that makes numbers changed, and not when its words did."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 from engine import version
 
 SOURCE = '''"""Says something."""
@@ -37,3 +39,10 @@ def test_every_numeric_source_counts(monkeypatch):
         assert version._hash(fewer, []) != before
         assert (version.ENGINE / part).exists()
     assert version._hash(version.NUMERIC, ["torch 0"]) != before
+
+
+def test_many_threads_may_ask_at_once():
+    """Python 3.11's parser broke where two threads parsed: the first requests of a start did."""
+    parts = ("analysis", *version.NUMERIC)
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(lambda _: version._hash(parts, []), range(16)))) == 1

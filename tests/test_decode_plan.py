@@ -1,0 +1,144 @@
+"""The plan of a decode run: arms, estimate, refusals, warnings; and of a sweep that evicts."""
+
+from __future__ import annotations
+
+import json
+
+import decode_runs
+import pytest
+import tiny
+
+from engine import decode_plan
+from engine.eviction.schedule import resident
+from engine.eviction.spec import arms, evicting
+from engine.models.facts import Facts
+from engine.registry import SpecError
+from engine.specs import SweepSpec
+
+FACTS = Facts(
+    n_layers=3,
+    full_layers=(0, 1, 2),
+    q_heads=4,
+    kv_heads=2,
+    head_dim=8,
+    hidden=32,
+    parameters=100_000,
+    vocab=400,
+    positions=2048,
+    bytes_per_weight=4,
+    architecture="llama",
+)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return tiny.make_tokenizer()
+
+
+def test_a_plan_tells_every_budget_in_three_units_and_bytes(tokenizer):
+    made = decode_plan.plan(decode_runs.make(), tokenizer, FACTS)
+    assert made["copies"] == 15
+    assert made["length"] == [400, 400]
+    each = 2 * 3 * 2 * 8 * 4
+    full, *rest = made["arms"]
+    assert (full["budget"], full["kept_share"], full["bytes"]) == (None, 1.0, 406 * each)
+    for arm in rest:
+        assert arm["bytes"] == arm["budget"] * each
+        assert arm["kept_share"] == pytest.approx(arm["budget"] / 406)
+        assert arm["kept_share"] + arm["removed_share"] == pytest.approx(1)
+        assert arm["events"] > 0
+        assert arm["mean_resident"] == pytest.approx(arm["budget"], rel=0.1)
+    assert "".join(t["text"] for t in made["sample"]["tokens"]).startswith("Working log")
+    assert {t["mark"] for t in made["sample"]["tokens"]} > {None}
+    assert len(made["sample"]["questions"]) == 2
+    assert made["estimate"]["seconds"] > 0
+    assert json.loads(json.dumps(made)) == made
+
+
+def test_arms_are_told_alike_before_and_after_a_run(tokenizer):
+    spec = decode_runs.make()
+    lines = decode_plan.plan(spec, tokenizer, FACTS)["arms"]
+    numbers = [decode_plan.arm_numbers(arm, FACTS, 406) for arm in arms(spec, 400)]
+    told = decode_plan.told_arms(spec, 400, numbers)
+    assert [arm["index"] for arm in told] == [line["arm"] for line in lines]
+    for arm, line in zip(told, lines, strict=True):
+        assert arm["kind"] == line["method"]
+        names = ("label", "options", "budget", "own_budget", "bytes", "kept_share")
+        assert all(arm[name] == line[name] for name in names)
+
+
+REFUSED = [
+    ({"steps": 5000}, "task.length"),
+    ({"task": decode_runs.SPEC["task"] | {"length": 2047}}, "task.length"),
+    ({"task": decode_runs.SPEC["task"] | {"length": 100}}, "task.length"),
+    ({"budgets": [20]}, "budgets[0]"),
+    ({"samples": 100_000, "methods": [{"kind": n} for n in sorted(evicting())[:6]]}, "samples"),
+]
+
+
+@pytest.mark.parametrize(("change", "field"), REFUSED, ids=[f for _, f in REFUSED])
+def test_what_cannot_run_is_refused_before_it_runs(tokenizer, change, field):
+    with pytest.raises(SpecError) as caught:
+        decode_plan.plan(decode_runs.make(**change), tokenizer, FACTS)
+    assert caught.value.errors[0].field == field
+    assert caught.value.errors[0].message
+
+
+def test_caps_on_time_and_memory(tokenizer, monkeypatch):
+    monkeypatch.setattr(decode_plan, "memory_limit", lambda: 100_000)
+    with pytest.raises(SpecError, match="of memory; the cap on this machine"):
+        decode_plan.plan(decode_runs.make(), tokenizer, FACTS)
+    monkeypatch.undo()
+    monkeypatch.setattr(decode_plan, "MAX_SECONDS", 1e-9)
+    with pytest.raises(SpecError, match="the cap is"):
+        decode_plan.plan(decode_runs.make(), tokenizer, FACTS)
+
+
+def test_warnings_say_what_a_budget_does_not_do(tokenizer):
+    def told(**changes):
+        return " ".join(decode_plan.plan(decode_runs.make(**changes), tokenizer, FACTS)["warnings"])
+
+    assert "Nothing is evicted by beacon at 600" in told(budgets=[600])
+    assert "Budgets are the methods' own" in told(fair="own")
+    assert "renewed at events alone" in told()
+    assert "renewed at events alone" not in told(budgets=[300])
+    assert "3 prompts" in told()
+
+
+def test_a_measured_speed_takes_the_guess_s_place(tokenizer):
+    spec = decode_runs.make()
+    cost = decode_plan.plan(spec, tokenizer, FACTS, speed=100.0)["estimate"]
+    assert cost["seconds"] == pytest.approx(15 * 406 / 100)
+    assert cost["speed_source"] == "measured here"
+
+
+# ---- an evicting memory in a sweep
+
+
+@pytest.mark.parametrize("name", sorted(evicting()))
+def test_a_sweep_takes_a_memory_that_evicts(tokenizer, name):
+    from engine.costs import density
+    from engine.plan import plan
+
+    spec = SweepSpec.from_dict({"memory": {"kind": name, "budget": 120}, "samples": 2})
+    made = plan(spec, tokenizer, FACTS)
+    assert made["strip"]["shares"] is None
+    assert made["strip"]["window"] is None
+    assert made["strip"]["layers"] == [3, 3]
+    assert density(spec) is None
+    assert not any("nothing compressed is asked" in text for text in made["warnings"])
+    idle = resident(spec.memory, 0, made["length"][1], "streamed").events == 0
+    if spec.memory.when == "streamed":
+        assert any("Nothing is evicted" in text for text in made["warnings"]) == idle
+
+
+def test_a_sweep_s_cost_counts_what_is_held_at_the_question(monkeypatch):
+    from engine import costs
+    from engine.models import loader
+
+    monkeypatch.setattr(loader, "facts", lambda model: FACTS)
+    spec = SweepSpec.from_dict({"memory": {"kind": "streaming", "budget": 32}})
+    object.__setattr__(spec, "task", type("Task", (), {"places": 99})())
+    told = costs.kv_bytes(spec)
+    each = 2 * 3 * 2 * 8 * 4
+    assert told == {"kv_bytes": 32 * each, "kv_bytes_full": 100 * each}

@@ -1,0 +1,85 @@
+"""What the worker of a decode run hears and says between two forwards."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import decode_runs
+import pytest
+
+from engine import decode_work
+from engine.eviction.rows import TABLES
+from engine.worker import Cancelled, Office
+
+
+class Pipe:
+    """What a service would have sent, and what the worker says."""
+
+    def __init__(self, *sent: dict):
+        self.sent, self.said = deque(sent), []
+
+    def poll(self) -> bool:
+        return bool(self.sent)
+
+    def recv(self) -> dict:
+        return self.sent.popleft()
+
+    def send(self, event: tuple) -> None:
+        self.said.append(event)
+
+
+def test_a_pulse_hears_a_cancel_and_lets_everything_else_wait():
+    asked = [{"do": "map", "id": -2}, {"do": "sweep", "id": 8}, {"do": "cancel", "id": 6}]
+    office = Office(Pipe(*asked))
+    office.doing = 7
+    office.pulse()  # a cancel of a job that has ended
+    assert office.waiting == asked[:2]
+    office.pipe.sent.append({"do": "cancel", "id": 7})
+    with pytest.raises(Cancelled):
+        office.pulse()
+
+
+def test_small_requests_are_served_between_batches_and_jobs_wait(monkeypatch):
+    served = []
+    monkeypatch.setattr(Office, "serve", lambda self, request: served.append(request["id"]))
+    office = Office(Pipe({"do": "trace", "id": -2}, {"do": "decode", "id": 9}))
+    office.pulse()
+    assert served == []
+    office.pipe.sent.append({"do": "map", "id": -3})
+    office.between()
+    assert served == [-2, -3]
+    assert [request["id"] for request in office.waiting] == [9]
+
+
+def test_a_decode_says_plan_batches_and_done(monkeypatch):
+    from engine.eviction import sweep
+
+    made, calls = decode_runs.make(), []
+
+    def decode(spec, loaded, samples, have, pulse):
+        calls.append((spec, samples, have))
+        pulse()
+        for arm, group in decode_runs.batches(spec)[-2:]:
+            rows = decode_runs.tables(spec, arm, group)
+            yield sweep.DecodeBatch(arm, tuple(group), rows, 50)
+
+    class Desk(Office):
+        def loaded(self, model):
+            return None
+
+        def provenance(self, spec):
+            return {"seed": spec.seed}
+
+    monkeypatch.setattr(sweep, "decode", decode)
+    monkeypatch.setattr(decode_work, "prompts", lambda spec: ["prompt"] * spec.samples)
+    monkeypatch.setattr(decode_work, "about_run", lambda spec, samples: {"prompt_tokens": 400})
+    desk = Desk(Pipe())
+    desk.serve({"do": "decode", "id": 4, "spec": made.to_dict(), "have": {(0, 0), (1, 0)}})
+    ids, kinds, contents = zip(*desk.pipe.said, strict=True)
+    assert set(ids) == {4}
+    assert kinds == ("planned", "batch", "batch", "done")
+    assert contents[0] == {"parts": 15, "left": 13, "about": {"prompt_tokens": 400}}
+    assert (contents[1]["arm"], contents[1]["samples"], contents[1]["tokens"]) == (3, (2,), 50)
+    assert set(contents[1]["tables"]) == set(TABLES)
+    assert contents[-1] == {"provenance": {"seed": 0, "prompt_tokens": 400}}
+    assert calls[0][2] == {(0, 0), (1, 0)}

@@ -37,6 +37,11 @@ def is_decode(spec: dict | None) -> bool:
     return (spec or {}).get("kind") == "decode"
 
 
+def sweeps(schema: dict) -> dict:
+    """The service's schema with the presets of sweeps alone."""
+    return schema | {"presets": [p for p in schema["presets"] if not is_decode(p["spec"])]}
+
+
 def latest() -> str | None:
     """Key of the newest decode run that is done, or under way; None where there is none."""
     rows = [row for row in services.runs() if row.get("kind") == "decode"]

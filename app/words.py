@@ -124,6 +124,11 @@ def ago(moment: str | float | datetime | None, now: datetime | None = None) -> s
     return f"{int(past / 3600)} h" if past < 86400 else f"{int(past / 86400)} d"
 
 
+def joined(words: list[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
 def sentence(text: str) -> str:
     """First letter upper, the rest as it is."""
     return text[:1].upper() + text[1:]

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app import controls, fields, services, state
+from app import controls, fields, services, services_eviction, state
 from app.explore import charts, details, difference, head, heat, layers, prompt, tables, why
 from app.explore.subject import Missing, Subject, settle
 from app.style import rule, text
@@ -19,11 +19,11 @@ TABS = {
 
 
 def page() -> None:
-    schema = services.schema()
+    schema = services_eviction.sweeps(services.schema())
     try:
         subject = settle(schema)
     except Missing as missing:
-        nothing_here(str(missing))
+        nothing_here(str(missing), missing.decode)
         return
     with st.sidebar:
         controls.form(schema, state.draft(), subject.errors)
@@ -103,7 +103,18 @@ def tabs(subject: Subject) -> None:
                 TABS[name](subject)
 
 
-def nothing_here(given: str) -> None:
+def nothing_here(given: str, decode: bool) -> None:
+    if decode:
+        text("finding", "This is a decode run", tag="div")
+        text("doubt", "It is shown on a page of its own.")
+        st.page_link(
+            state.eviction(),
+            label="Open it on Eviction",
+            icon=":material/arrow_forward:",
+            icon_position="right",
+            query_params={"key": given},
+        )
+        return
     text("finding", "No such view here", tag="div")
     text(
         "doubt",

@@ -1,10 +1,11 @@
 """Start: what this is, three ways in, the gallery of presets, and what was done lately."""
 
 from html import escape
+from typing import Any
 
 import streamlit as st
 
-from app import services, state
+from app import services, services_eviction, state
 from app.figures.theme import look_of
 from app.figures.thumbnails import sparkline
 from app.style import html_of, text
@@ -22,13 +23,14 @@ RECENT = 6
 def page() -> None:
     schema = services.schema()
     presets = schema["presets"]
-    stored = [p for p in presets if p.get("stored") and p.get("curve")]
+    sweeps = [p for p in presets if not services_eviction.is_decode(p["spec"])]
+    stored = [p for p in sweeps if p.get("stored") and p.get("curve")]
     st.html(
         f'<div class="ps-finding" style="max-width:30rem">{escape(SENTENCE)}</div>'
         + html_of("doubt", LEAD)
     )
     st.space("medium")
-    cards(schema, stored)
+    cards(sweeps, stored)
     st.space("medium")
     text("section", "Gallery", tag="h2")
     gallery(presets)
@@ -45,10 +47,10 @@ def stride_of(preset: dict) -> int | None:
     return int(memory.get("stride") or 4) if memory.get("kind") == "pooled" else None
 
 
-def cards(schema: dict, stored: list[dict]) -> None:
+def cards(sweeps: list[dict], stored: list[dict]) -> None:
     look = look_of(state.theme())
     by_name = {p["name"]: p for p in stored}
-    first_preset = next(iter(schema["presets"]), None)
+    first_preset = next(iter(sweeps), None)
     weak = by_name.get("smollm2-onehot") or (stored[0] if stored else None)
     other = by_name.get("smollm2-mean") or next((p for p in stored if p is not weak), None)
     first, second, third = st.columns(3, gap="medium")
@@ -156,7 +158,9 @@ def gallery(presets: list[dict]) -> None:
                 )
                 words = preset.get("finding") or "Not measured here yet: open it and press Run."
                 st.page_link(
-                    state.explore(), label=preset["title"], query_params={"key": preset["key"]}
+                    page_of(services_eviction.is_decode(preset["spec"])),
+                    label=preset["title"],
+                    query_params={"key": preset["key"]},
                 )
                 st.html(
                     f'<div class="ps-gallery">{image(picture, preset["title"])}'
@@ -169,7 +173,13 @@ def recent(rows: list[dict]) -> None:
     if not rows:
         text("note", "None yet. Open a preset, change its stride, and press Run.")
     for row in rows[:RECENT]:
-        st.page_link(state.explore(), label=line(row), query_params={"key": row["key"]})
+        page = page_of(row.get("kind") == "decode")
+        st.page_link(page, label=line(row), query_params={"key": row["key"]})
+
+
+def page_of(decode: bool) -> Any:
+    """The page that shows a run."""
+    return state.eviction() if decode else state.explore()
 
 
 def news(entries: list[tuple[str, str]]) -> None:
@@ -184,7 +194,9 @@ def news(entries: list[tuple[str, str]]) -> None:
 def line(row: dict) -> str:
     """`Banner, pooled W4 S4, one-hot 2: worst .301, period 4 · 2 h ago`, literal in Markdown."""
     told = f"{row.get('title') or row.get('task')}, {row.get('phrase')}"
-    if row.get("status") == "done":
+    if row.get("status") == "done" and row.get("kind") == "decode":
+        told += f": {row['finding']}" if row.get("finding") else ""
+    elif row.get("status") == "done":
         told += f": worst {number(row.get('worst'))}, period {row.get('period') or 'none'}"
     else:
         told += f": {row.get('status')}"

@@ -57,10 +57,9 @@ def form(subject: Subject) -> None:
         st.divider()
         _methods(schema, base, told)
         st.divider()
-        _settings(schema, base, told)
+        _settings(subject, base, told)
         for error in told.rest():
             text("error", error)
-    _budgets(subject)
     with st.container(key="runbar"):
         _buttons(subject)
 
@@ -184,7 +183,8 @@ def _options(schema: dict, row: dict, name: str, told: Errors, place_of: int) ->
                     text("error", sentence(message))
 
 
-def _settings(schema: dict, base: dict, told: Errors) -> None:
+def _settings(subject: Subject, base: dict, told: Errors) -> None:
+    schema = subject.schema
     known = {f["name"]: ("run", f, base) for f in schema["settings"]}
     known |= {
         f["name"]: ("model", f, base["model"]) for f in schema["model"] if f["name"] == "dtype"
@@ -202,6 +202,8 @@ def _settings(schema: dict, base: dict, told: Errors) -> None:
         for section, field, _ in present:
             prefix = "model." if section == "model" else ""
             _say(told.at(prefix + field["name"]))
+        if "budgets" in row:
+            _budgets(subject)
 
 
 def _more(section: str, noun: str, rest: list[dict], values: dict, told: Errors) -> None:
@@ -269,11 +271,9 @@ def _buttons(subject: Subject) -> None:
 
 
 def estimate(subject: Subject) -> str:
-    """`10 arms of 8 prompts, about 95 s and 1.2 GB`; "perhaps" until one was timed here."""
-    plan, spec = subject.plan or {}, subject.spec
+    """`10 arms, about 95 s and 1.2 GB`; "perhaps" until one was timed here."""
+    plan = subject.plan or {}
     told = plan.get("estimate") or {}
-    arms = 1 + len(recipe.plain(spec)["methods"]) * len(spec.get("budgets") or ())
     about = "perhaps" if told.get("speed_source") == "guess" else "about"
     cost = f"{seconds(told.get('seconds'))} and {size(told.get('bytes'))}" if told else NOTHING
-    prompts_of = count(int(spec.get("samples") or 0), "prompt")
-    return f"{count(arms, 'arm')} of {prompts_of}, {about} {cost}"
+    return f"{count(len(plan.get('arms') or ()), 'arm')}, {about} {cost}"

@@ -14,7 +14,7 @@ from app import copylink
 from app.eviction import recipe
 from app.eviction.subject import Subject
 from app.style import html_of
-from app.words import count, seconds, sentence
+from app.words import count, joined, seconds, sentence
 
 STATUS = {
     "queued": "Waiting for the worker",
@@ -72,8 +72,7 @@ def finding(subject: Subject) -> str:
         return "Nothing to run yet"
     methods = recipe.plain(subject.spec)["methods"]
     names = [recipe.method_name(subject.schema, m["kind"]) for m in methods]
-    names = list(dict.fromkeys(names))
-    told = " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if names else "Nothing"
+    told = joined(list(dict.fromkeys(names))) or "Nothing"
     return f"{told} against the full cache, not measured yet"
 
 
@@ -110,7 +109,6 @@ def progress(subject: Subject) -> None:
     told = (subject.run or {}).get("progress") or {}
     done, total = int(told.get("done") or 0), int(told.get("total") or 0)
     left = told.get("seconds_left")
-    line = f"{done:,} of {total:,} prompts, over all methods".replace(",", "\u202f", 2)
     line = f"{done} of {total} parts: a prompt with one method at one budget each"
     if subject.status == "queued":
         line = "Waiting for the worker to take it"

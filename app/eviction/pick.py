@@ -10,11 +10,11 @@ import streamlit as st
 from app import state
 from app.eviction.subject import Subject
 from app.style import text
-from app.words import count
+from app.words import count, joined
 
 NOUNS = {
     "method": "method",
-    "budget": "budget of that method",
+    "budget": "budget",
     "sample": "sample",
     "layer": "layer",
     "head": "KV head",
@@ -78,6 +78,6 @@ def choose(subject: Subject) -> Pick | None:
     head = one(columns[4], "head", "KV head", heads)
     if told:
         shown = f"{label} at {count(budget, 'token')}, sample {sample}, layer {layer}, head {head}"
-        text("note", f"This run has {' and '.join(told)}. Shown: {shown}.")
+        text("note", f"This run has {joined(told)}. Shown: {shown}.")
     arm = next(arm for arm in own if int(arm["budget"]) == budget)
     return Pick(arm, int(sample), int(layer), int(head))

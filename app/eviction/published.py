@@ -164,9 +164,9 @@ def system(subject: Subject, rows: list[dict]):
     points = [(f"{r['method']}, batch {r['batch']}", "", value(r, "tokens_per_s")) for r in own]
     theirs = Panel(frame(points), head(own), "tokens/s", "", ordered=False)
     budget = middle(subject)
-    arms = [a for a in subject.arms if int(a["budget"]) == budget]
+    arms = {a["method"]: a for a in reversed(subject.arms) if int(a["budget"]) == budget}
     full = [subject.full | {"label": "full cache"}] if subject.full else []
-    points = [(a["label"], "", a.get("tokens_per_s")) for a in [*full, *arms]]
+    points = [(a["label"], "", a.get("tokens_per_s")) for a in [*full, *reversed(arms.values())]]
     axis = f"budget {count(budget, 'token')}, batch {subject.spec.get('batch')}"
     ours = _ours(frame(points), "tokens/s", axis, ordered=False)
     return "system", "Speed of decoding", theirs, ours

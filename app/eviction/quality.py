@@ -10,10 +10,13 @@ import streamlit as st
 from app import export, state
 from app.eviction import claims, costs, frames, published
 from app.eviction.subject import Subject
-from app.figures.budget import against_budget, paired, pareto
+from app.figures.budget import MEASURES as NAMES
+from app.figures.budget import against_budget, budget_panel, pareto
 from app.figures.marks import mark, swatch
+from app.figures.pairs import paired
 from app.figures.theme import Look, look_of
 from app.style import text
+from app.words import count
 
 MEASURES = {"Recall": "recall", "Likelihood": "nll"}
 COLUMNS = {
@@ -44,6 +47,7 @@ COLUMNS = {
     "upkeep_share": "Upkeep",
     "n": "n",
 }
+MOST_LINES, MOST_PAIRS, ACROSS = 5, 16, 4
 WHOLE = ("budget", "own_budget", "peak_resident", "n")
 
 
@@ -76,17 +80,48 @@ def _budgets(subject: Subject, known: list[str], look: Look) -> None:
     if subject.spec.get("mode") == "free":
         told += " Each method wrote its own text: likelihoods are no comparison and are left out."
     text("note", told)
+    if len(subject.labels) > MOST_LINES:
+        for measure in known:
+            _panels(subject, measure, look)
     for column, measure in zip(st.columns(2, gap="medium"), known, strict=False):
         frame = frames.measured(subject.arms, subject.labels, measure, look)
         full = frames.control(subject.full, measure)
         with column:
-            fig = against_budget(frame, full, measure=measure, look=look)
-            alt = f"Lines: {measure} over mean resident tokens, one a method"
-            export.chart(fig, frame, f"budget-{measure}", look, alt=alt, width=620)
+            if len(subject.labels) <= MOST_LINES:
+                fig = against_budget(frame, full, measure=measure, look=look)
+                alt = f"Lines: {measure} over mean resident tokens, one a method"
+                export.chart(fig, frame, f"budget-{measure}", look, alt=alt, width=620)
             fig = pareto(frame, full, measure=measure, look=look)
             alt = f"Dots: {measure} over bytes; the line joins what no other setting beats"
             export.chart(fig, frame, f"pareto-{measure}", look, alt=alt, width=620)
     _legend(subject, look)
+
+
+def _panels(subject: Subject, measure: str, look: Look) -> None:
+    """One panel a method, on one scale: more lines than colours would not be told apart."""
+    frame = frames.measured(subject.arms, subject.labels, measure, look)
+    full = frames.control(subject.full, measure)
+    if not len(frame):
+        return
+    title, _, better = NAMES[measure]
+    told = f"Grey: full cache. Ribbon: 95 %, resampled by prompt; {better}"
+    st.html(f'<div class="ps-chart-title">{escape(title)}<small>{escape(told)}</small></div>')
+    labels = [label for label in subject.labels if (frame["label"] == label).any()]
+    for at in range(0, len(labels), ACROSS):
+        for column, label in zip(
+            st.columns(ACROSS, gap="medium"), labels[at : at + ACROSS], strict=False
+        ):
+            own = frame[frame["label"] == label]
+            drawn = mark(subject.labels.index(label), look)
+            with column:
+                st.html(
+                    f'<div class="ps-method ps-panel-head"><img src="{swatch(drawn)}" alt="">'
+                    f"<span>{escape(label)}</span></div>"
+                )
+                fig = budget_panel(own, frame, full, measure=measure, look=look)
+                alt = f"Line: {measure} of {label} over mean resident tokens"
+                name = f"panel-{measure}-{subject.labels.index(label)}"
+                export.chart(fig, own, name, look, alt=alt, width=420)
 
 
 def _pairs(subject: Subject, known: list[str], look: Look) -> None:
@@ -114,6 +149,20 @@ def _pairs(subject: Subject, known: list[str], look: Look) -> None:
         text("section", claims.pairs(table), tag="h2")
     if given is not None:
         text("note", f"This run has no measure “{given[:40]}”; {names[0].lower()} is shown.")
+    if len(table) > MOST_PAIRS:
+        budgets = sorted({int(b) for b in table["budget"]})
+        state.within("pairs_at", budgets)
+        at = st.segmented_control(
+            "Budget",
+            budgets,
+            default=budgets[0],
+            key="pairs_at",
+            bind="query-params",
+            required=True,
+            format_func=lambda b: count(b, "token"),
+            label_visibility="collapsed",
+        )
+        table = table[table["budget"] == (at or budgets[0])].reset_index(drop=True)
     fig = paired(table, measure=measure, look=look)
     alt = f"Dots: differences in {measure} between methods at one budget, with intervals"
     export.chart(fig, table, "pairs", look, alt=alt)

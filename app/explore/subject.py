@@ -11,7 +11,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import controls, fields, services, state
+from app import controls, fields, services, services_eviction, state
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,11 @@ class Subject:
 
 
 class Missing(Exception):
-    """The address names nothing that the service knows."""
+    """The address names nothing that the service knows, or a run that has a page of its own."""
+
+    def __init__(self, key: str, decode: bool = False):
+        super().__init__(key)
+        self.decode = decode
 
 
 def settle(schema: dict) -> Subject:
@@ -103,6 +107,8 @@ def settle(schema: dict) -> Subject:
         spec = services.spec(key) or _of_preset(schema, key)
         if spec is None:
             raise Missing(key)
+        if services_eviction.is_decode(spec):
+            raise Missing(key, decode=True)
         state.go(key, spec)
     base = state.base()
     seeded = any(str(k).startswith(state.FORM) for k in st.session_state)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -15,6 +14,7 @@ from app.figures.theme import (
     LIGHT,
     NAMED,
     OPENED,
+    PANEL,
     Look,
     end_labels,
     name_label,
@@ -25,7 +25,7 @@ from app.figures.theme import (
     round_ticks,
     start,
 )
-from app.words import NOTHING, cache_size, count, number, p_value
+from app.words import cache_size, count, number
 
 MEASURES = {
     "nll": ("Negative log-likelihood", "nats a token", "lower is better"),
@@ -118,6 +118,57 @@ def against_budget(
         title_text="mean resident tokens per KV head",
         layer="below traces",
         nticks=8,
+    )
+    return fig
+
+
+def budget_panel(
+    frame: pd.DataFrame,
+    every: pd.DataFrame,
+    full: dict | None,
+    *,
+    measure: str,
+    look: Look = LIGHT,
+) -> go.Figure:
+    """One method of many, as `against_budget`; `every`: all methods' rows, for the shared scale."""
+    fig = start(look, "", "", height=PANEL + 14, left=8)
+    fig.update_layout(margin_t=20)  # the menu's place
+    left, right = float(every["resident"].min()), float(every["resident"].max())
+    edge = 0.06 * (right - left) or 0.1 * right
+    if full and full.get("value") is not None:
+        fig.add_scatter(
+            x=[left - edge, right + edge],
+            y=[full["value"]] * 2,
+            mode="lines",
+            line=dict(color=look.tint(look.control, 0.75), width=1.5),
+            name="full cache",
+            hovertemplate="%{y:.3f}",
+        )
+    held = frame.sort_values("resident")
+    first, sure = held.iloc[0], held.dropna(subset=["low", "high"])
+    if len(sure) > 1:
+        x, low, high = (sure[name].tolist() for name in ("resident", "low", "high"))
+        ribbon(fig, look, x, low, high, first["colour"])
+    fig.add_scatter(
+        x=held["resident"],
+        y=held["value"],
+        mode="lines+markers",
+        cliponaxis=False,
+        line=dict(color=first["colour"], width=1.75),
+        marker=dict(size=7, symbol=first["symbol"], color=first["colour"], line_width=0),
+        name=name_label(first["label"]),
+        text=[hover(row) for row in held.to_dict("records")],
+        hovertemplate="%{y:.3f}<br>%{text}",
+    )
+    if measure == "recall":
+        probability_axis(fig, small=True)
+    else:
+        known = [*every["low"], *every["high"], *every["value"]]
+        known += [full["value"]] if full and full.get("value") is not None else []
+        span = [min(v for v in known if pd.notna(v)), max(v for v in known if pd.notna(v))]
+        fig.update_yaxes(range=span, **round_ticks(*span, 3))
+    fig.update_xaxes(
+        range=[left - edge, right + edge], layer="below traces", **round_ticks(left, right, 4)
     )
     return fig
 
@@ -231,96 +282,3 @@ def round_sizes(low: float, high: float) -> list[float]:
         if len(found) > 2:
             return found
     return found or [low, high]
-
-
-def paired(frame: pd.DataFrame, *, measure: str, look: Look = LIGHT) -> go.Figure:
-    """frame: budget, a, b, diff, low, high, p_corrected, resolved, colour, symbol.
-
-    Solid: told from zero by the test; hollow: not.  Numbers in columns at the right.
-    """
-    title, unit, _ = MEASURES[measure]
-    rows = len(frame) + frame["budget"].nunique() if len(frame) else 0
-    fig = start(
-        look,
-        "Differences in pairs",
-        f"{title}, first minus second. 95 %, by prompt; p after Holm. Solid: resolved",
-        height=max(190, 112 + 24 * rows),
-        left=8,
-        right=236,
-    )
-    if not len(frame):
-        placeholder(fig, look, "Two methods are needed for a difference")
-        return fig
-    names, place = [], 0
-    for budget, held in frame.groupby("budget", sort=True):
-        names.append((place, f"<b>{count(int(budget), 'token')}</b>"))
-        place += 1
-        for row in held.to_dict("records"):
-            _pair(fig, look, row, place)
-            names.append((place, f"{name_label(row['a'], 26)} − {name_label(row['b'], 26)}"))
-            place += 1
-    fig.add_vline(x=0, line=dict(color=look.ink3, width=1.25), layer="below")
-    fig.update_layout(hovermode="closest")
-    fig.update_yaxes(
-        range=[place - 0.4, -0.6],
-        tickvals=[p for p, _ in names],
-        ticktext=[t for _, t in names],
-        ticklabelstandoff=8,
-        showgrid=False,
-        title_text="",
-    )
-    known = frame[["diff", "low", "high"]].to_numpy(float)
-    low, high = min(0.0, float(np.nanmin(known))), max(0.0, float(np.nanmax(known)))
-    room = 0.04 * (high - low) or 0.05
-    fig.update_xaxes(
-        range=[low - room, high + room],
-        title_text=f"difference, {unit}",
-        showgrid=True,
-        layer="below traces",
-        **round_ticks(low - room, high + room),
-    )
-    return fig
-
-
-def _pair(fig: go.Figure, look: Look, row: dict, place: int) -> None:
-    known = pd.notna(row["low"]) and pd.notna(row["high"])
-    span = f"{number(row['low'], 2)} to {number(row['high'], 2)}" if known else NOTHING
-    if known:
-        fig.add_scatter(
-            x=[row["low"], row["high"]],
-            y=[place, place],
-            mode="lines",
-            line=dict(color=row["colour"], width=2),
-            hoverinfo="skip",
-        )
-    told = p_value(row.get("p_corrected"))
-    fig.add_scatter(
-        x=[row["diff"]],
-        y=[place],
-        mode="markers",
-        cliponaxis=False,
-        marker=dict(
-            size=10,
-            symbol=row["symbol"],
-            color=row["colour"] if row["resolved"] else look.page,
-            line=dict(width=2, color=row["colour"]),
-        ),
-        name=f"{name_label(row['a'], 26)} − {name_label(row['b'], 26)}",
-        hovertemplate=f"%{{x:.3f}}, {span}, {told}",
-    )
-    cells = (
-        (62, number(row["diff"]), look.ink),
-        (156, span, look.ink2),
-        (232, told, look.ink2),
-    )
-    for shift, text, colour in cells:
-        fig.add_annotation(
-            x=1,
-            xref="paper",
-            xshift=shift,
-            y=place,
-            text=text,
-            showarrow=False,
-            xanchor="right",
-            font=dict(size=12.5, color=colour),
-        )

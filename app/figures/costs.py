@@ -11,7 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.figures.overtime import byte_unit
-from app.figures.theme import LIGHT, Look, name_label, placeholder, start
+from app.figures.theme import LIGHT, Look, name_label, number_cell, placeholder, put, start
 from app.words import cache_size, number
 
 ROW = 30
@@ -58,26 +58,13 @@ def held(frame: pd.DataFrame, *, look: Look = LIGHT) -> go.Figure:
             textposition="none",
             hovertemplate=f"{words} %{{text}}<extra></extra>",
         )
+    shapes, labels = [], []
     for place, row in enumerate(frame.to_dict("records")):
         peak = row["peak_bytes"] / each
-        fig.add_shape(
-            type="line",
-            x0=peak,
-            x1=peak,
-            y0=place - 0.4,
-            y1=place + 0.4,
-            line=dict(color=look.ink, width=1.75),
-        )
-        fig.add_annotation(
-            x=1,
-            xref="paper",
-            y=place,
-            text=cache_size(row["peak_bytes"]),
-            showarrow=False,
-            xanchor="right",
-            xshift=68,
-            font=dict(size=12.5, color=look.ink2),
-        )
+        ends = dict(x0=peak, x1=peak, y0=place - 0.4, y1=place + 0.4)
+        shapes.append(dict(type="line", line=dict(color=look.ink, width=1.75), **ends))
+        labels.append(number_cell(68, place, cache_size(row["peak_bytes"]), look.ink2))
+    put(fig, shapes=shapes, labels=labels)
     fig.update_layout(barmode="stack")
     _named(fig, frame)
     fig.update_xaxes(title_text=unit, showgrid=True, rangemode="tozero", layer="below traces")

@@ -9,7 +9,17 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.figures.theme import LIGHT, NAMED, Look, placeholder, plain, round_ticks, start
+from app.figures.theme import (
+    LIGHT,
+    NAMED,
+    Look,
+    number_cell,
+    placeholder,
+    plain,
+    put,
+    round_ticks,
+    start,
+)
 from app.figures.votes import kind_mark, observer_name, tick
 from app.words import number
 
@@ -141,6 +151,7 @@ def coverage(frame: pd.DataFrame, *, own: str, look: Look = LIGHT) -> go.Figure:
     if not names:
         placeholder(fig, look, "No token follows this event")
         return fig
+    shapes, labels = [], []
     for place, name in enumerate(names):
         held = frame[frame["selector"] == name]
         mine = name == own
@@ -160,24 +171,12 @@ def coverage(frame: pd.DataFrame, *, own: str, look: Look = LIGHT) -> go.Figure:
             text=held["position"],
             hovertemplate="query %{text}: %{x:.2f}<extra></extra>",
         )
-        fig.add_shape(
-            type="line",
-            x0=mean,
-            x1=mean,
-            y0=place - 0.32,
-            y1=place + 0.32,
-            line=dict(color=look.memory if mine else look.ink2, width=2.25),
-        )
-        fig.add_annotation(
-            x=1,
-            xref="paper",
-            y=place,
-            text=number(mean, 2),
-            showarrow=False,
-            xanchor="left",
-            xshift=8,
-            font=dict(size=12.5, color=look.memory_text if mine else look.ink2),
-        )
+        line = dict(color=look.memory if mine else look.ink2, width=2.25)
+        ends = dict(x0=mean, x1=mean, y0=place - 0.32, y1=place + 0.32)
+        shapes.append(dict(type="line", line=line, **ends))
+        colour = look.memory_text if mine else look.ink2
+        labels.append(number_cell(34, place, number(mean, 2), colour))
+    put(fig, shapes=shapes, labels=labels)
     fig.update_layout(hovermode="closest")
     fig.update_yaxes(
         range=[len(names) - 0.5, -0.5],

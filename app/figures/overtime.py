@@ -16,9 +16,11 @@ from app.figures.theme import (
     Look,
     end_labels,
     name_label,
+    number_cell,
     placeholder,
     plain,
     probability_axis,
+    put,
     round_ticks,
     start,
     token_label,
@@ -32,12 +34,13 @@ DASHES = ("solid", "6px,3px", "2px,3px", "10px,3px,2px,3px", "1px,2px")
 
 def event_lines(fig: go.Figure, look: Look, events: Sequence[int], chosen: int | None) -> None:
     """A faint line at each event; the chosen one in ink."""
+    shapes = []
     for place, seen in enumerate(events):
         hit = place == chosen
         line = dict(color=look.ink if hit else look.line, width=1.25 if hit else 1)
-        fig.add_shape(
-            type="line", x0=seen, x1=seen, y0=0, y1=1, yref="paper", line=line, layer="below"
-        )
+        shape = dict(type="line", x0=seen, x1=seen, y0=0, y1=1, yref="paper", layer="below")
+        shapes.append(shape | {"line": line})
+    put(fig, shapes=shapes)
 
 
 def likelihood(
@@ -247,11 +250,13 @@ def restored(frame: pd.DataFrame, *, look: Look = LIGHT) -> go.Figure:
             hovertemplate=f"%{{text}}, {words}: %{{x:.2f}}<extra></extra>",
         )
     columns = (("before", "was"), ("after", "put back"), ("full", "full"))
+    labels = []
     for column, (name, head) in enumerate(columns):
         x = 14 + 52 * (column + 1)
+        labels.append(number_cell(x, -0.75, head, look.ink3))
         for place, value in enumerate(frame[name]):
-            _cell(fig, look, x, place, number(float(value), 2))
-        _cell(fig, look, x, -0.75, head, look.ink3)
+            labels.append(number_cell(x, place, number(float(value), 2), look.ink))
+    put(fig, labels=labels)
     fig.update_layout(hovermode="closest")
     fig.update_yaxes(
         range=[len(frame) - 0.4, -1.0],
@@ -271,19 +276,3 @@ def restored(frame: pd.DataFrame, *, look: Look = LIGHT) -> go.Figure:
         **round_ticks(low, high, 6),
     )
     return fig
-
-
-def _cell(
-    fig: go.Figure, look: Look, x: int, place: float, text: str, colour: str | None = None
-) -> None:
-    """A number in a column at the right of a dot plot."""
-    fig.add_annotation(
-        x=1,
-        xref="paper",
-        xshift=x,
-        y=place,
-        text=text,
-        showarrow=False,
-        xanchor="right",
-        font=dict(size=12.5, color=colour or look.ink),
-    )

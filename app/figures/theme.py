@@ -283,6 +283,28 @@ def end_labels(
         )
 
 
+def put(fig: go.Figure, *, shapes: Sequence[dict] = (), labels: Sequence[dict] = ()) -> None:
+    """Many shapes and labels at once: one by one, Plotly copies all that are there each time."""
+    if shapes:
+        fig.layout.shapes = [*fig.layout.shapes, *shapes]
+    if labels:
+        told = [{"showarrow": False, **label} for label in labels]
+        fig.layout.annotations = [*fig.layout.annotations, *told]
+
+
+def number_cell(shift: int, place: float, text: str, colour: str) -> dict:
+    """A label in a column at the right of a dot plot, `shift` px from the axis' end."""
+    return dict(
+        x=1,
+        xref="paper",
+        xshift=shift,
+        y=place,
+        text=text,
+        xanchor="right",
+        font=dict(size=12.5, color=colour),
+    )
+
+
 def token_label(text: str | None, longest: int = 14) -> str:
     """Token text for a chart: shown literally, cut with an ellipsis (Plotly reads HTML and $…$)."""
     text = text or ""

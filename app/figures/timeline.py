@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.figures.theme import LIGHT, NAMED, Look, name_label, placeholder, start, token_label
+from app.figures.theme import LIGHT, NAMED, Look, name_label, placeholder, put, start, token_label
 
 HEIGHT = 372
 MOST_ROWS = 900  # positions drawn; of more, every k-th
@@ -80,31 +80,26 @@ def timeline(
             "to token %{customdata[2]}<extra></extra>",
         )
     low, high = float(segments["start"].min()), float(segments["stop"].max())
+    shapes, labels = _marks(look, marks, total)
     for place, seen in enumerate(events):
         hit = place == chosen
-        fig.add_shape(
-            type="line",
-            x0=seen,
-            x1=seen,
-            y0=0,
-            y1=1,
-            yref="paper",
-            line=dict(color=look.ink if hit else look.ink3, width=1.75 if hit else 0.75)
-            | ({} if hit else {"dash": "1px,3px"}),
-        )
+        line = dict(color=look.ink if hit else look.ink3, width=1.75 if hit else 0.75)
+        line |= {} if hit else {"dash": "1px,3px"}
+        shapes.append(dict(type="line", x0=seen, x1=seen, y0=0, y1=1, yref="paper", line=line))
     if chosen is not None and 0 <= chosen < len(events):
         near = (events[chosen] - low) / max(high - low, 1)
-        fig.add_annotation(
-            x=events[chosen],
-            y=1,
-            yref="paper",
-            yanchor="bottom",
-            xanchor="left" if near < 0.1 else "right" if near > 0.9 else "center",
-            text=f"event {chosen + 1}",
-            showarrow=False,
-            font=dict(size=12, color=look.ink),
+        labels.append(
+            dict(
+                x=events[chosen],
+                y=1,
+                yref="paper",
+                yanchor="bottom",
+                xanchor="left" if near < 0.1 else "right" if near > 0.9 else "center",
+                text=f"event {chosen + 1}",
+                font=dict(size=12, color=look.ink),
+            )
         )
-    _marks(fig, look, marks, high, total)
+    put(fig, shapes=shapes, labels=labels)
     fig.update_layout(hovermode="closest", bargap=0, barmode="overlay")
     fig.update_yaxes(
         range=[total - 0.5, -0.5], title_text="position", showgrid=False, title_standoff=10
@@ -114,33 +109,28 @@ def timeline(
 
 
 def _marks(
-    fig: go.Figure, look: Look, marks: Sequence[tuple[str, int, int]], x: float, total: int
-) -> None:
+    look: Look, marks: Sequence[tuple[str, int, int]], total: int
+) -> tuple[list[dict], list[dict]]:
     """A bracket at the right of each marked span, and its name where there is room for it."""
     room, before = 15 / (HEIGHT - 110) * total, -1e9
+    shapes, labels = [], []
     for name, first, last in marks:
-        fig.add_shape(
-            type="rect",
-            x0=1.006,
-            x1=1.014,
-            xref="paper",
-            y0=first - 0.5,
-            y1=last + 0.5,
-            line_width=0,
-            fillcolor=look.gold,
-        )
+        box = dict(type="rect", x0=1.006, x1=1.014, xref="paper", y0=first - 0.5, y1=last + 0.5)
+        shapes.append(box | dict(line_width=0, fillcolor=look.gold))
         middle = (first + last) / 2
         place = max(middle, before + room)
         if place - middle > 1.5 * room:
             continue
         before = place
-        fig.add_annotation(
-            x=1.014,
-            xref="paper",
-            y=place,
-            text=name_label(name, 12),
-            showarrow=False,
-            xanchor="left",
-            xshift=5,
-            font=dict(size=12, color=look.gold_text),
+        labels.append(
+            dict(
+                x=1.014,
+                xref="paper",
+                y=place,
+                text=name_label(name, 12),
+                xanchor="left",
+                xshift=5,
+                font=dict(size=12, color=look.gold_text),
+            )
         )
+    return shapes, labels

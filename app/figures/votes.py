@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.figures.theme import LIGHT, NAMED, PAIR, Look, placeholder, start, token_label
+from app.figures.theme import LIGHT, NAMED, PAIR, Look, placeholder, round_ticks, start, token_label
 
 FATES = ("protected", "kept", "evicted")
 ROW = 13  # px of an observer
@@ -62,7 +62,8 @@ def scores(frame: pd.DataFrame, *, subtitle: str, look: Look = LIGHT) -> go.Figu
             layer="below",
         )
     fig.update_layout(hovermode="closest")
-    axis = dict(type="log", dtick=1, exponentformat="power") if log else {}
+    low, high = float(known["score"].min()), float(known["score"].max())
+    axis = dict(type="log", dtick=1, exponentformat="power") if log else round_ticks(low, high, 4)
     fig.update_yaxes(title_text="score" + (", log scale" if log else ""), **axis)
     fig.update_xaxes(title_text="position", layer="below traces")
     return fig

@@ -1,0 +1,107 @@
+"""Differences between methods at one budget, with their intervals and numbers in columns.
+
+Pure: frame in, figure out.  No Streamlit, no engine.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.figures.budget import MEASURES
+from app.figures.theme import (
+    LIGHT,
+    Look,
+    name_label,
+    number_cell,
+    placeholder,
+    put,
+    round_ticks,
+    start,
+)
+from app.words import NOTHING, count, number, p_value
+
+
+def paired(frame: pd.DataFrame, *, measure: str, look: Look = LIGHT) -> go.Figure:
+    """frame: budget, a, b, diff, low, high, p_corrected, resolved, colour, symbol.
+
+    Solid: told from zero by the test; hollow: not.  Numbers in columns at the right.
+    """
+    title, unit, _ = MEASURES[measure]
+    rows = len(frame) + frame["budget"].nunique() if len(frame) else 0
+    fig = start(
+        look,
+        "Differences in pairs",
+        f"{title}, first minus second. 95 %, by prompt; p after Holm. Solid: resolved",
+        height=max(190, 112 + 24 * rows),
+        left=8,
+        right=236,
+    )
+    if not len(frame):
+        placeholder(fig, look, "Two methods are needed for a difference")
+        return fig
+    names, cells, place = [], [], 0
+    for budget, held in frame.groupby("budget", sort=True):
+        names.append((place, f"<b>{count(int(budget), 'token')}</b>"))
+        place += 1
+        for row in held.to_dict("records"):
+            cells += _pair(fig, look, row, place)
+            names.append((place, f"{name_label(row['a'], 26)} − {name_label(row['b'], 26)}"))
+            place += 1
+    put(fig, labels=cells)
+    fig.add_vline(x=0, line=dict(color=look.ink3, width=1.25), layer="below")
+    fig.update_layout(hovermode="closest")
+    fig.update_yaxes(
+        range=[place - 0.4, -0.6],
+        tickvals=[p for p, _ in names],
+        ticktext=[t for _, t in names],
+        ticklabelstandoff=8,
+        showgrid=False,
+        title_text="",
+    )
+    known = frame[["diff", "low", "high"]].to_numpy(float)
+    low, high = min(0.0, float(np.nanmin(known))), max(0.0, float(np.nanmax(known)))
+    room = 0.04 * (high - low) or 0.05
+    fig.update_xaxes(
+        range=[low - room, high + room],
+        title_text=f"difference, {unit}",
+        showgrid=True,
+        layer="below traces",
+        **round_ticks(low - room, high + room),
+    )
+    return fig
+
+
+def _pair(fig: go.Figure, look: Look, row: dict, place: int) -> list[dict]:
+    """Draw one difference; returns its numbers as labels."""
+    known = pd.notna(row["low"]) and pd.notna(row["high"])
+    span = f"{number(row['low'], 2)} to {number(row['high'], 2)}" if known else NOTHING
+    if known:
+        fig.add_scatter(
+            x=[row["low"], row["high"]],
+            y=[place, place],
+            mode="lines",
+            line=dict(color=row["colour"], width=2),
+            hoverinfo="skip",
+        )
+    told = p_value(row.get("p_corrected"))
+    fig.add_scatter(
+        x=[row["diff"]],
+        y=[place],
+        mode="markers",
+        cliponaxis=False,
+        marker=dict(
+            size=10,
+            symbol=row["symbol"],
+            color=row["colour"] if row["resolved"] else look.page,
+            line=dict(width=2, color=row["colour"]),
+        ),
+        name=f"{name_label(row['a'], 26)} − {name_label(row['b'], 26)}",
+        hovertemplate=f"%{{x:.3f}}, {span}, {told}",
+    )
+    return [
+        number_cell(62, place, number(row["diff"]), look.ink),
+        number_cell(156, place, span, look.ink2),
+        number_cell(232, place, told, look.ink2),
+    ]

@@ -48,6 +48,8 @@ def kmeans(queries: Tensor, count: int, rounds: int = 10) -> tuple[Tensor, Tenso
     Spherical k-means from a farthest-point start; an empty cluster keeps its centroid.  Centroids
     are means of the queries themselves, so that they have a query's length.
     """
+    if not queries.shape[-2]:
+        return queries, queries.new_empty(queries.shape[:-1], dtype=torch.int64)
     u = unit(queries)
     centres = pick(queries, fps(queries, count))
     for _ in range(rounds):

@@ -205,7 +205,11 @@ class Decoder:
         if self.repeat == 1:
             yield
             return
-        modules = [m for m in self.loaded.model.modules() if hasattr(m, "num_key_value_groups")]
+        modules = [  # a layer with a sliding window keeps its groups
+            m
+            for m in self.loaded.model.modules()
+            if hasattr(m, "num_key_value_groups") and m.layer_idx in self.layers
+        ]
         before = [m.num_key_value_groups for m in modules]
         try:
             for module in modules:

@@ -11,7 +11,9 @@ from engine.eviction.base import Clock, Evicting, Observer, Seen, Setting, Votes
 from engine.registry import MEMORIES, FieldError, option
 
 
-@MEMORIES.register("streaming", "streamingllm", "streaming_llm", "StreamingLLM")
+@MEMORIES.register(
+    "streaming", "streamingllm", "streaming_llm", "StreamingLLM", "StreamingLLMPress"
+)
 @dataclass(frozen=True)
 class Streaming(Evicting):
     """StreamingLLM: attention sinks and the latest tokens."""

@@ -11,8 +11,9 @@ from engine.store import Run, Store
 
 # The numbers of a run that has none yet: JSON keeps its keys.
 NOTHING: dict[str, Any] = {
-    **dict.fromkeys(("finding", "doubt")),
+    **dict.fromkeys(("finding", "doubt", "mode", "fair", "model", "parameters")),
     **{name: [] for name in ("methods", "pairs", "warnings", "published")},
+    "curves": {name: [] for name in ("retention", "retention_by_mark", "loss")},
     "n_samples": 0,
 }
 

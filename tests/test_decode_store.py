@@ -212,6 +212,9 @@ def test_a_run_without_rows_has_the_same_keys(store, spec):
     store.remember(spec)
     empty = store.open_run(spec.key, "old", asked=True, kind="decode")
     shown = results.show(empty, {})
+    whole = results.show(store.run(decode_runs.fill(store, decode_runs.make(seed=1))), {})
+    assert set(shown) == set(whole)
+    assert set(shown["curves"]) == set(whole["curves"])
     assert shown["stale"]
     assert (shown["methods"], shown["finding"], shown["n_samples"]) == ([], None, 0)
 

@@ -266,7 +266,7 @@ class FakeEviction(FakeClient):
         return {
             "methods": methods,
             "pairs": pairs,
-            "finding": "At 128 tokens BeaconKV recalls .71 of the facts, R-KV .58; the full cache "
+            "finding": "At 128 tokens beacon recalls .71 of the facts, rkv .58; the full cache "
             "recalls .96",
             "doubt": "The difference of .13 (.02 to .24, 8 prompts) is resolved at 128 tokens and "
             "not at 256. Negative log-likelihoods do not differ.",

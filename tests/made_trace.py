@@ -149,7 +149,7 @@ def trace(
         present = event["kept"][:]
     for i, event in enumerate(events):
         stop = events[i + 1]["seen"] if i + 1 < len(events) else total
-        own = [o["position"] for o in event["observers"]]
+        own = event.pop("asked")
         event |= coverage(queries, event["seen"], stop, own, rng)
     now = np.arange(total)
     lost = (gone[None, :] <= now[:, None]) & (now[:, None] >= start)
@@ -197,8 +197,8 @@ def judge(method, queries, weights, present, seen, floor, kv_head, rng) -> dict:
     base = np.linalg.svd(history - history.mean(0), full_matrices=False)[2][:2].T
     kinds = ["beacon"] * len(beacons) + ["recent"] * len(recent)
     asked = [
-        {"kind": k, "position": int(p), "head": kv_head * GROUP}
-        for k, p in zip(kinds, asking, strict=True)
+        {"kind": k, "position": int(p) if k == "recent" else -1, "head": kv_head * GROUP}
+        for k, p in zip(kinds, asking, strict=True)  # a beacon's position is not kept
     ]
     u = unit(queries[asking])
     return {
@@ -212,6 +212,7 @@ def judge(method, queries, weights, present, seen, floor, kv_head, rng) -> dict:
         "observers": [] if silent else asked,
         "cosine": (u @ u.T).tolist(),
         "pca": ((queries[asking] - history.mean(0)) @ base).tolist(),
+        "asked": [] if silent else asking.tolist(),
         "pca_all": ((history - history.mean(0)) @ base).tolist(),
     }
 

@@ -118,7 +118,9 @@ def test_each_voter_has_its_row(trace):
     assert len(beacon.x) + len(recent.x) == len(won)
     assert max(beacon.y) < 12 <= min(recent.y)
     assert beacon.marker.symbol != recent.marker.symbol
-    assert list(fig.layout.yaxis.ticktext) == observers["position"].astype(str).tolist()
+    ticks = list(fig.layout.yaxis.ticktext)
+    assert ticks[:2] == ["no. 1", "no. 2"]  # the position of a beacon is not kept
+    assert ticks[12:] == observers["position"][12:].astype(str).tolist()
     assert {"beacons", "recent"} <= set(texts(fig))
     assert texts(voters(won.head(0), observers.head(0))) == ["This method asks no queries"]
 
@@ -330,3 +332,9 @@ def test_every_figure_draws_both_looks_and_empty_frames(trace):
     assert held(nothing)
     assert latency(nothing)
     assert pareto(nothing, None, measure="nll")
+
+
+def test_of_very_many_events_the_chosen_one_alone_has_a_line():
+    frame = pd.DataFrame({"position": range(80), "text": "a", "mass": 0.1})
+    fig = regret(frame, subtitle="", events=range(10, 75), chosen=4)
+    assert [s.x0 for s in fig.layout.shapes] == [14]

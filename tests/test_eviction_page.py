@@ -25,7 +25,7 @@ def client(monkeypatch):
 def test_the_newest_run_opens_with_its_finding_and_its_first_event(client):
     at = page()
     body = html(at)
-    assert "At 128 tokens BeaconKV recalls .71" in body
+    assert "At 128 tokens beacon recalls .71" in body
     assert "equal mean memory" in body
     assert at.query_params["key"] in (client.stored, [client.stored])
     event = trace_of(client)["events"][0]
@@ -71,7 +71,7 @@ def test_steps_go_from_event_to_event_by_button_slider_and_link(client):
 
 
 def test_what_is_looked_at_is_part_of_the_link(client):
-    at = page(method="R-KV", budget="128", sample="2", layer="1", head="2", event="2")
+    at = page(method="rkv", budget="128", sample="2", layer="1", head="2", event="2")
     asked = client.asked[-1]
     arm = next(
         m["arm"]
@@ -79,7 +79,7 @@ def test_what_is_looked_at_is_part_of_the_link(client):
         if m["method"] == "rkv" and m["budget"] == 128
     )
     assert asked == {"arm": arm, "sample": 2, "layer": 1, "kv_head": 2}
-    assert [at.selectbox(key=k).value for k in ("method", "budget", "layer")] == ["R-KV", 128, 1]
+    assert [at.selectbox(key=k).value for k in ("method", "budget", "layer")] == ["rkv", 128, 1]
     assert "Event 2, after" in html(at)
     assert "recent queries kept" in html(at)
     assert "no method" not in html(at)
@@ -89,15 +89,15 @@ def test_what_a_link_names_and_is_not_there_falls_back_with_a_sentence(client):
     at = page(method="<b>nope", budget="7", layer="44", event="99", tab="zzz")
     body = html(at)
     assert "This run has no method “&lt;b&gt;nope”, no budget “7” and no layer “44”." in body
-    assert "Shown: BeaconKV at 96 tokens, sample 0, layer 3, head 0." in body
+    assert "Shown: beacon at 96 tokens, sample 0, layer 3, head 0." in body
     assert "The link named an event that is not among the 16 here" in body
     assert "This page has no tab “zzz”" in body
-    at.selectbox(key="method").set_value("R-KV").run()
+    at.selectbox(key="method").set_value("rkv").run()
     assert "no method" not in html(at)
 
 
 def test_a_method_without_votes_says_so(client):
-    body = html(page(method="StreamingLLM"))
+    body = html(page(method="streaming"))
     assert "This method keeps by a rule, not by a vote" in body
     assert "the latest stand for what it saw" in body
 
@@ -198,3 +198,9 @@ def test_many_methods_stand_in_panels_and_their_pairs_at_one_budget(client):
     at = page(key=key, tab=QUALITY)
     assert html(at).count("ps-panel-head") == 12
     assert "pairs_at" in {b.key for b in at.get("button_group")}
+
+
+def test_the_table_of_votes_names_beacons_by_number(client):
+    body = html(page())
+    assert "<td>beacon no. 1" in body
+    assert "<td>–</td>" in body

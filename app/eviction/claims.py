@@ -83,6 +83,8 @@ def far(frame: pd.DataFrame) -> str:
     if not len(frame):
         return "Where queries look far back"
     top = frame.loc[frame["share"].idxmax()]
+    if not top["share"]:
+        return "No query looks far back by these thresholds"
     return (
         f"{number(float(frame['share'].mean()), 2)} of the queries look far back; most in layer "
         f"{int(top['layer'])}, head {int(top['head'])}: {number(float(top['share']), 2)}"

@@ -36,16 +36,19 @@ def costs(subject: Subject, look: Look) -> None:
     st.space("small")
     text("section", claims.upkeep(subject.arms), tag="h2")
     text("note", "Cache and the method’s own state are counted apart; events apart from steps.")
-    state.unfit("cost", budgets)
-    budget = st.segmented_control(
-        "Budget",
-        budgets,
-        default=budgets[0],
-        format_func=lambda b: count(b, "token"),
-        key="cost",
-        required=True,
-        label_visibility="collapsed",
-    )
+    state.within("cost", budgets)
+    budget = budgets[0]
+    if len(budgets) > 1:
+        budget = st.segmented_control(
+            "Budget",
+            budgets,
+            default=budgets[0],
+            format_func=lambda b: count(b, "token"),
+            key="cost",
+            bind="query-params",
+            required=True,
+            label_visibility="collapsed",
+        )
     rows = [subject.full] if subject.full else []
     rows = [row | {"label": "Full cache"} for row in rows]
     rows += [arm for arm in subject.arms if int(arm["budget"]) == (budget or budgets[0])]

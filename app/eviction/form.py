@@ -123,7 +123,7 @@ def _methods(schema: dict, base: dict, told: Errors) -> None:
     look, held = look_of(state.theme()), recipe.rows(base)
     st.html('<p class="ps-label">Methods</p>')
     for number_of, row in enumerate(held):
-        name = recipe.method_name(schema, row["kind"])
+        name = row["kind"]
         changed = recipe.changed(row, schema)
         with st.container(
             key=f"method-{row['id']}", horizontal=True, vertical_alignment="center", gap="xxsmall"
@@ -158,7 +158,6 @@ def _methods(schema: dict, base: dict, told: Errors) -> None:
         list(schema["methods"]),
         index=None,
         key=where,
-        format_func=lambda kind: recipe.method_name(schema, kind),
         placeholder="Add a method",
         label_visibility="collapsed",
         on_change=add,

@@ -32,6 +32,7 @@ def head(subject: Subject) -> None:
             _context(subject)
             + html_of("finding", finding(subject), tag="div")
             + html_of("doubt", doubt(subject))
+            + (html_of("note", told) if (told := warnings(subject)) else "")
         )
     with button, st.container(horizontal=True, horizontal_alignment="right"):
         copylink.button()
@@ -71,9 +72,9 @@ def finding(subject: Subject) -> str:
     if not subject.plan:
         return "Nothing to run yet"
     methods = recipe.plain(subject.spec)["methods"]
-    names = [recipe.method_name(subject.schema, m["kind"]) for m in methods]
+    names = [m["kind"] for m in methods]
     told = joined(list(dict.fromkeys(names))) or "Nothing"
-    return f"{told} against the full cache, not measured yet"
+    return f"{sentence(told)} against the full cache, not measured yet"
 
 
 def doubt(subject: Subject) -> str:
@@ -87,7 +88,7 @@ def doubt(subject: Subject) -> str:
             else "Each method writes its own text. The page may be closed: the run goes on."
         )
     if subject.report:
-        told = [run.get("doubt") or "", *(sentence(w) for w in run.get("warnings") or ())]
+        told = [run.get("doubt") or ""]
         if subject.status != "done" and run.get("reason"):
             told.insert(0, sentence(run["reason"]))
         return _joined(told)
@@ -96,8 +97,13 @@ def doubt(subject: Subject) -> str:
         return f"{reason}. Run starts it again and keeps what is stored."
     if not plan:
         return "Correct the fields marked at the left; nothing runs until then."
-    warnings = [sentence(w) for w in plan.get("warnings") or ()]
-    return _joined(["Run shows what each cache forgets, and what that costs", *warnings])
+    return "Run shows what each cache forgets, and what that costs."
+
+
+def warnings(subject: Subject) -> str:
+    """What a reader should know besides: of the run, or of what would run."""
+    source = subject.report or (None if subject.active else subject.plan) or {}
+    return _joined([sentence(w) for w in source.get("warnings") or ()])
 
 
 def _joined(told: list[str]) -> str:

@@ -141,20 +141,6 @@ def corrected(schema: dict, draft: dict, spec: dict) -> list[str]:
     return found
 
 
-def method_name(schema: dict, kind: str) -> str:
-    """`BeaconKV` of "BeaconKV: stored past queries …"; the kind itself where help names none."""
-    if kind == FULL:
-        return "Full cache"
-    head, colon, _ = str((schema["methods"].get(kind) or {}).get("help") or "").partition(":")
-    return head if colon and len(head) <= 24 else kind.replace("_", " ")
-
-
-def label(schema: dict, told: str) -> str:
-    """An arm's label with the method's name in place of its kind: `BeaconKV, n_beacon 8`."""
-    kind, comma, rest = told.partition(",")
-    return method_name(schema, kind) + comma + rest.replace("_", " ")
-
-
 def changed(row: dict, schema: dict) -> list[str]:
     """Options of a method that are not as usual, as words."""
     now = options(row, schema)

@@ -34,10 +34,9 @@ class Subject:
 
     @property
     def arms(self) -> list[dict]:
-        """Methods at their budgets, the full cache left out, with the names that readers know."""
+        """Methods at their budgets, the full cache left out."""
         rows = (self.report or {}).get("methods") or ()
-        named = [row | {"label": recipe.label(self.schema, row["label"])} for row in rows]
-        return [row for row in named if row["method"] != recipe.FULL]
+        return [row for row in rows if row["method"] != recipe.FULL]
 
     @property
     def full(self) -> dict | None:

@@ -11,7 +11,7 @@ from app.eviction import claims, frames, strip
 from app.figures.theme import Look
 from app.figures.votes import observer_name, scores, voters
 from app.style import text
-from app.words import count, number, visible
+from app.words import NOTHING, count, number, visible
 
 SHOWN = 8  # rows of the short table
 
@@ -25,9 +25,17 @@ def votes(trace: dict, frame: pd.DataFrame, place: int, look: Look) -> None:
     text(
         "note",
         "A score is the method’s own. The winner of an entry is the query and head whose weight "
-        "on it is largest; protected entries need no vote.",
+        "on it is largest; protected entries need no vote."
+        if len(observers)
+        else "Scores are the order of the method’s rule; no query is asked.",
     )
     _scores(frame, look)
+    if len(observers):
+        _voters(won, observers, look)
+    _lists(frame)
+
+
+def _voters(won: pd.DataFrame, observers: pd.DataFrame, look: Look) -> None:
     left, right = st.columns([11, 7], gap="medium")
     with left:
         fig = voters(won, observers, look=look)
@@ -36,7 +44,6 @@ def votes(trace: dict, frame: pd.DataFrame, place: int, look: Look) -> None:
         export.chart(fig, table, "voters", look, alt=alt)
     with right:
         _table(won, observers)
-    _lists(frame)
 
 
 def _scores(frame: pd.DataFrame, look: Look) -> None:
@@ -54,14 +61,14 @@ def _table(won: pd.DataFrame, observers: pd.DataFrame) -> None:
     if not len(won):
         text("note", "No vote at this event.")
         return
-    named = observers.set_index("observer")
+    named = observers.set_index("observer", drop=False)
     rows = []
     for who, held in won.groupby("observer"):
         told = named.loc[who]
         rows.append(
             [
                 observer_name(told),
-                visible(told["text"])[:14],
+                visible(told["text"])[:14] if told["position"] >= 0 else NOTHING,
                 ", ".join(str(h) for h in sorted(set(held["head"]))),
                 str(len(held)),
                 number(len(held) / len(won), 2),

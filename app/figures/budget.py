@@ -51,7 +51,7 @@ def against_budget(
         placeholder(fig, look, "No budget is measured yet")
         return fig
     left, top = float(frame["resident"].min()), float(frame["resident"].max())
-    edge = 0.06 * (top - left) or 0.1 * top
+    edge = max(0.06 * (top - left), 0.03 * top)
     ends = []
     known = [*frame["low"], *frame["high"], *frame["value"]]
     if full and full.get("value") is not None:
@@ -117,7 +117,7 @@ def against_budget(
         range=[left - edge, top + edge],
         title_text="mean resident tokens per KV head",
         layer="below traces",
-        nticks=8,
+        **round_ticks(left - edge, top + edge),
     )
     return fig
 
@@ -134,7 +134,7 @@ def budget_panel(
     fig = start(look, "", "", height=PANEL + 14, left=8)
     fig.update_layout(margin_t=20)  # the menu's place
     left, right = float(every["resident"].min()), float(every["resident"].max())
-    edge = 0.06 * (right - left) or 0.1 * right
+    edge = max(0.06 * (right - left), 0.03 * right)
     if full and full.get("value") is not None:
         fig.add_scatter(
             x=[left - edge, right + edge],

@@ -206,7 +206,7 @@ def distances(
         look,
         "Global queries by layer and head",
         subtitle,
-        height=max(220, 110 + 15 * rows),
+        height=min(420, max(220, 110 + 15 * rows)),
         left=NAMED,
     )
     if not rows:

@@ -25,6 +25,7 @@ from app.figures.theme import (
     start,
     token_label,
 )
+from app.figures.timeline import shown_events
 from app.words import number
 
 SMALL, WIDE = 182, 250
@@ -35,7 +36,7 @@ DASHES = ("solid", "6px,3px", "2px,3px", "10px,3px,2px,3px", "1px,2px")
 def event_lines(fig: go.Figure, look: Look, events: Sequence[int], chosen: int | None) -> None:
     """A faint line at each event; the chosen one in ink."""
     shapes = []
-    for place, seen in enumerate(events):
+    for place, seen in shown_events(events, chosen):
         hit = place == chosen
         line = dict(color=look.ink if hit else look.line, width=1.25 if hit else 1)
         shape = dict(type="line", x0=seen, x1=seen, y0=0, y1=1, yref="paper", layer="below")
@@ -184,7 +185,7 @@ def retention(
     look: Look = LIGHT,
 ) -> go.Figure:
     """frame: seen, mark, retained: share of each mark's entries that are still in the cache."""
-    fig = start(look, "Marks still in the cache", subtitle, height=WIDE, left=NAMED, right=96)
+    fig = start(look, "Marks still in the cache", subtitle, height=WIDE, left=NAMED, right=116)
     if not len(frame):
         placeholder(fig, look, "No marks, or no events")
         return fig
@@ -202,7 +203,7 @@ def retention(
             name=name_label(name),
             hovertemplate="%{y:.2f}",
         )
-        ends.append((float(held["retained"].iloc[-1]), name_label(name, 12), look.gold_text))
+        ends.append((float(held["retained"].iloc[-1]), name_label(name, 16), look.gold_text))
     end_labels(fig, float(frame["seen"].max()), ends, least=0.1)
     probability_axis(fig, title="share of entries")
     fig.update_xaxes(range=ends_of(frame["seen"]), title_text="tokens read", layer="below traces")

@@ -13,6 +13,7 @@ import plotly.graph_objects as go
 from app.figures.theme import LIGHT, NAMED, Look, name_label, placeholder, put, start, token_label
 
 HEIGHT = 372
+MOST_EVENTS = 32
 MOST_ROWS = 900  # positions drawn; of more, every k-th
 # State → what it is called, and its place on the scale from the page's colour to the deepest.
 STATES = {
@@ -55,7 +56,7 @@ def timeline(
         f'<span style="color:{shade[state]}">\u25a0</span> {words}'
         for state, words in SHORT.items()
     )
-    right = 84 if marks else 12
+    right = 112 if marks else 12
     title = "What the cache held, as tokens were read"
     fig = start(look, title, told, height=HEIGHT, left=NAMED, right=right)
     if not total:
@@ -81,7 +82,7 @@ def timeline(
         )
     low, high = float(segments["start"].min()), float(segments["stop"].max())
     shapes, labels = _marks(look, marks, total)
-    for place, seen in enumerate(events):
+    for place, seen in shown_events(events, chosen):
         hit = place == chosen
         line = dict(color=look.ink if hit else look.ink3, width=1.75 if hit else 0.75)
         line |= {} if hit else {"dash": "1px,3px"}
@@ -108,6 +109,11 @@ def timeline(
     return fig
 
 
+def shown_events(events: Sequence[int], chosen: int | None) -> list[tuple[int, int]]:
+    """(place, tokens read) of the events that get a line: of very many, the chosen one alone."""
+    return [(i, seen) for i, seen in enumerate(events) if len(events) <= MOST_EVENTS or i == chosen]
+
+
 def _marks(
     look: Look, marks: Sequence[tuple[str, int, int]], total: int
 ) -> tuple[list[dict], list[dict]]:
@@ -127,7 +133,7 @@ def _marks(
                 x=1.014,
                 xref="paper",
                 y=place,
-                text=name_label(name, 12),
+                text=name_label(name, 17),
                 xanchor="left",
                 xshift=5,
                 font=dict(size=12, color=look.gold_text),

@@ -145,10 +145,10 @@ def _groups(fig: go.Figure, look: Look, kinds: list[str]) -> None:
 
 
 def observer_name(observer: pd.Series) -> str:
-    """`beacon 133`, `recent 208`; a centroid stands at no position."""
-    at = int(observer["position"])
-    return f"{observer['kind']} {at}" if at >= 0 else f"{observer['kind']} (centroid)"
+    """`beacon 133`, `recent 208`; a query whose position is not kept has its number."""
+    return f"{observer['kind']} {tick(observer)}"
 
 
 def tick(observer: pd.Series) -> str:
-    return str(int(observer["position"])) if observer["position"] >= 0 else "–"
+    at = int(observer["position"])
+    return str(at) if at >= 0 else f"no. {int(observer['observer']) + 1}"

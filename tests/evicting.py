@@ -24,7 +24,7 @@ MORE = {
     "streaming-cache": {"positions": "cache"},
     "beacon-naive": {"selector": "naive"},
     "beacon-random": {"selector": "random"},
-    "beacon-short": {"event": 2},
+    "beacon-short": {"event": 3},
 }
 CASES = [*EVICTING, *MORE]
 
@@ -43,8 +43,13 @@ def fields(kind):
 
 @functools.cache
 def loaded(name="llama", dtype=torch.float64):
-    """What a decoder asks of a loaded model."""
-    model = ours(READ[name], dtype=dtype)
+    """What a decoder asks of a loaded model; two layers, but gemma3's three of two kinds."""
+    config = READ[name]
+    if name != "gemma3":
+        options = {**config.to_dict(), "num_hidden_layers": 2}
+        options.pop("layer_types", None)
+        config = config.__class__(**options)
+    model = ours(config, dtype=dtype)
     known = facts_of(model.config, str(dtype).removeprefix("torch."))
     cache = functools.partial(DynamicCache, config=model.config)
     return SimpleNamespace(model=model, facts=known, own_memory=False, new_cache=cache)
@@ -61,6 +66,12 @@ def run(method, ids, prompt=0, pieces=1000, model=None, **more):
     for start in range(prompt, ids.shape[1], pieces):
         states.append(decoder.read(ids[:, start : start + pieces]))
     return torch.cat(states, 1), decoder
+
+
+@functools.cache
+def in_full(length, prompt, name="llama"):
+    """(states, decoder) of `tokens` under the full cache."""
+    return run(MEMORIES.build({"kind": "full"}), tokens(length=length), prompt, model=loaded(name))
 
 
 def held(decoder):

@@ -89,7 +89,7 @@ WINDOWS = st.integers(1, 12)
 OPTIONS = {
     "beacon": st.fixed_dictionaries(
         {
-            "budget": BUDGETS,
+            "budget": st.integers(12, 40),
             "n_beacon": st.sampled_from([0, 2, 3, 4, 7]),  # 1 of 2 points is always a tie
             "n_recent": st.integers(0, 14),
             "selector": st.sampled_from(
@@ -97,7 +97,7 @@ OPTIONS = {
             ),
             "over_queries": st.sampled_from(["max", "mean"]),
             "over_heads": st.sampled_from(["max", "mean"]),
-            "event": st.sampled_from([0, 0, 1, 5, 9]),
+            "event": st.sampled_from([0, 0, 3, 5, 9]),
             "prefix": st.integers(0, 4),
             "protect": st.integers(0, 9),
         }
@@ -155,7 +155,7 @@ OPTIONS = {
     "keydiff": st.fixed_dictionaries({"budget": st.integers(2, 40), "every": EVERY}),
     "knorm": st.fixed_dictionaries({"budget": BUDGETS, "every": EVERY}),
 }
-EXAMPLES = {"beacon": 60, "snapkv": 40, "rkv": 30, "rpc": 30, "h2o": 15}
+EXAMPLES = {"beacon": 40, "snapkv": 25, "rkv": 15, "rpc": 20, "h2o": 10}
 
 
 @pytest.mark.parametrize("kind", OPTIONS)
@@ -208,7 +208,7 @@ def test_every_evicting_method_has_a_reference():
 
 
 @given(st.integers(1, 12), st.integers(1, 14), st.integers(0, 99))
-@settings(max_examples=60, **SAME)
+@settings(max_examples=30, **SAME)
 def test_farthest_points_and_clusters_are_those_of_the_loops(count, total, seed):
     points = np.random.default_rng(seed).normal(size=(total, 4))
     many = torch.tensor(points)[None, None]

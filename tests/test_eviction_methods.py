@@ -182,3 +182,19 @@ def test_literal_redundancy_is_the_same_run():
     closed, table = (run(memory("rkv", literal=x), ids, 30, model=loaded()) for x in (False, True))
     torch.testing.assert_close(closed[0], table[0], atol=1e-10, rtol=0)
     assert torch.equal(held(closed[1]), held(table[1]))
+
+
+def test_retention_is_the_share_of_a_marks_positions_over_layers_and_heads():
+    ids = tokens(rows=2, length=60)
+    marks = ((("a", 3, 9), ("b", 25, 26)), (("c", 10, 30),))
+    _, decoder = run(memory("h2o"), ids, 30, marks=marks)
+    for row, own in enumerate(marks):
+        for name, start, stop in own:
+            shares = [
+                sum(start <= p < stop for p in layer.positions[row, head].tolist()) / (stop - start)
+                for layer in decoder.kept_layers
+                for head in range(2)
+            ]
+            mean = sum(shares) / len(shares)
+            assert decoder.retained()[row][name] == pytest.approx(mean)
+    assert decoder.events[-1].retained == decoder.retained()

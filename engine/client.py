@@ -240,7 +240,8 @@ def _lengths(task: Any) -> tuple[str, list[int]]:
     """The field of the longest texts, and their characters."""
     task = task if isinstance(task, dict) else {}
     if prompts := [p for p in _listed(task.get("prompts")) if isinstance(p, dict)]:
-        return "task.prompts", [len(str(p.get("text", ""))) for p in prompts]
+        texts = ([len(v) for v in p.values() if isinstance(v, str)] for p in prompts)
+        return "task.prompts", [max(sizes, default=0) for sizes in texts]
     texts = {name: len(value) for name, value in task.items() if isinstance(value, str)}
     longest = max(texts, key=texts.get, default="text")
     return f"task.{longest}", [texts.get(longest, 0)]

@@ -6,8 +6,9 @@ from evicting import held, loaded, memory, run, tokens
 
 from engine.eviction.base import NEVER, Clock, options_told
 from engine.eviction.rpc import PRESETS as RPC
-from engine.eviction.schedule import fitted, resident
+from engine.eviction.schedule import fitted, least, resident
 from engine.eviction.snapkv import PRESETS as SNAPKV
+from engine.eviction.spec import DecodeSpec, arms
 from engine.registry import MEMORIES, SpecError, to_options
 
 
@@ -166,6 +167,26 @@ def test_a_budget_can_be_solved_for_a_mean(kind):
     held = resident(solved, 512, 256)
     assert held.mean == pytest.approx(160, rel=0.02)
     assert solved.check() == []
+
+
+def test_a_cache_that_grows_with_its_prompt_is_refused_below_what_it_holds():
+    """RPC's prompt stays whole: no budget of its own brings the mean below the prompt."""
+    solved = fitted(built("rpc", preset="paper"), 160, 512, 256)
+    assert solved.budget == least(solved) == 4
+    spec = {"kind": "decode", "methods": [{"kind": "rpc", "preset": "paper"}], "budgets": [96, 160]}
+    with pytest.raises(SpecError, match="is the least that works") as caught:
+        arms(DecodeSpec.from_dict(spec), 512)
+    assert [e.field for e in caught.value.errors] == ["budgets[0]", "budgets[1]"]
+
+
+@pytest.mark.parametrize("fair", ["own", "time_average"])
+def test_a_method_that_compresses_once_is_refused_where_no_prompt_is_read_at_once(fair):
+    methods = [{"kind": "rkv"}, {"kind": "snapkv", "preset": "kvpress"}]
+    spec = {"kind": "decode", "methods": methods, "prefill": "streamed", "fair": fair}
+    with pytest.raises(SpecError, match="snapkv, preset kvpress compresses once") as caught:
+        DecodeSpec.from_dict({**spec, "budgets": [200]})
+    assert caught.value.errors[0].field == "prefill"
+    assert DecodeSpec.from_dict({**spec, "budgets": [200], "prefill": "whole"})
 
 
 def test_h2o_takes_half_of_its_budget_for_the_latest():

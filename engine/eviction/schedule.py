@@ -79,6 +79,8 @@ def fitted(memory: Any, mean: float, prompt: int, steps: int, prefill: str = "wh
         return resident(made, prompt, steps, prefill).mean
 
     low, high = least(memory), max(prompt + steps + 1, least(memory) + 1)
+    if at(low) >= mean:  # a cache that grows with its prompt may hold more at any budget
+        return dataclasses.replace(memory, budget=low)
     while high - low > 1:
         middle = (low + high) // 2
         if at(middle) <= mean:

@@ -216,7 +216,13 @@ class DecodeSpec(Decoding):
         return max(1, round((budget if self.unit == "kept" else 1 - budget) * total))
 
     def owned(self) -> list[FieldError]:
-        """Refusals of budgets that are the methods' own and in tokens: they need no prompt."""
+        """Refusals that need no prompt: of budgets that are the methods' own and in tokens, and of
+        a method that compresses only a prompt that was read at once."""
+        told = "compresses once, at the end of a prompt that was read at once; whole works"
+        if self.prefill == "streamed":
+            for memory in self.methods[1:]:
+                if memory.once:
+                    return [FieldError("prefill", f"{label(memory)} {told}")]
         if self.fair != "own" or self.unit != "tokens":
             return []
         pairs = [(i, m) for m in self.methods[1:] for i in range(len(self.budgets))]

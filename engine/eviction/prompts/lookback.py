@@ -100,9 +100,7 @@ class Lookback:
             prompt=prompt.tokens,
             continuation=later.tokens,
             marks=prompt.marks,
-            questions=tuple(
-                question(tokenizer, "\n" + f.phrase, f.answer, f.name) for f in asked
-            ),
+            questions=tuple(question(tokenizer, f.ask, f.answer, f.name) for f in asked),
             repeats=later.marks,
         )
 

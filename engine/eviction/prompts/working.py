@@ -1,7 +1,7 @@
 """Sentences of long working out: true sums, doubts, checks.  None can answer a question.
 
-Numbers stand in words here and in digits in the facts: with digits in the working out a small
-model falls for them (SmolLM2-135M recalls 2 of 5 codes instead of 4 of 5).
+Numbers stand in words here and in digits in the facts, so that no number of the working out can be
+taken for a fact's.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-    "fifteen sixteen seventeen eighteen nineteen"
-).split()
-TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+ONES = [
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
+    "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
+    "nineteen",
+]  # fmt: skip
+TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 
 SUMS = (
     "First {a} and {b} make {sum}.",

@@ -119,7 +119,7 @@ def test_each_voter_has_its_row(trace):
     assert max(beacon.y) < 12 <= min(recent.y)
     assert beacon.marker.symbol != recent.marker.symbol
     ticks = list(fig.layout.yaxis.ticktext)
-    assert ticks[:2] == ["no. 1", "no. 2"]  # the position of a beacon is not kept
+    assert ticks[:2] == ["b1", "b2"]  # the position of a beacon is not kept
     assert ticks[12:] == observers["position"][12:].astype(str).tolist()
     assert {"beacons", "recent"} <= set(texts(fig))
     assert texts(voters(won.head(0), observers.head(0))) == ["This method asks no queries"]

@@ -44,10 +44,12 @@ def cover(frame: pd.DataFrame) -> str:
         return "No query follows this event"
     means = frame.groupby("selector", sort=False)["cosine"].mean()
     following = count(int(frame["position"].nunique()), "query", "queries")
-    best = means.idxmax()
+    best, low, high = means.idxmax(), number(means.min(), 2), number(means.max(), 2)
+    if low == high:
+        return f"To the {following} that follow all sets are equally near, {high} on average"
     return (
-        f"Nearest to the {following} that follow, on average: {best}, {number(means.max(), 2)}; "
-        f"least near: {means.idxmin()}, {number(means.min(), 2)}"
+        f"Nearest to the {following} that follow, on average: {best}, {high}; "
+        f"least near: {means.idxmin()}, {low}"
     )
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from app import state
-from app.controls import help_text
 from app.marking import read_lines
 from app.style import text
-from app.words import count
+from app.words import count, sentence
 
 MOST = 5_000_000  # characters of one paste
 
@@ -19,7 +18,7 @@ def own(field: dict, where: str, base: list) -> None:
     held = state.value(where, [])
     told = count(len(held), "prompt") if held else "No prompts yet"
     with st.expander(f"{told}: JSONL", expanded=not held):
-        text("note", help_text(field) or "One JSON object a line.")
+        text("note", sentence(field.get("help") or "one JSON object a line"))
         given = st.file_uploader(
             "A file, one JSON object a line",
             type=["jsonl", "json", "ndjson", "txt"],

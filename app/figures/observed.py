@@ -74,7 +74,14 @@ def cosine(cells: np.ndarray, observers: pd.DataFrame, *, look: Look = LIGHT) ->
     step = max(1, -(-len(kinds) // 8))
     ticks = list(range(0, len(kinds), step))
     words = [tick(observers.iloc[i]) for i in ticks]
-    named = dict(tickvals=ticks, ticktext=words, showgrid=False, showline=False, constrain="domain")
+    named = dict(
+        tickvals=ticks,
+        ticktext=words,
+        tickangle=0,
+        showgrid=False,
+        showline=False,
+        constrain="domain",
+    )
     side = "beacons, then recent" if edge else str(kinds[0])
     fig.update_xaxes(title_text=f"query, position: {side}", **named)
     fig.update_xaxes(constraintoward="left")

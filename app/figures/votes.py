@@ -146,9 +146,11 @@ def _groups(fig: go.Figure, look: Look, kinds: list[str]) -> None:
 
 def observer_name(observer: pd.Series) -> str:
     """`beacon 133`, `recent 208`; a query whose position is not kept has its number."""
+    if observer["position"] < 0:
+        return f"{observer['kind']} no. {int(observer['observer']) + 1}"
     return f"{observer['kind']} {tick(observer)}"
 
 
 def tick(observer: pd.Series) -> str:
     at = int(observer["position"])
-    return str(at) if at >= 0 else f"no. {int(observer['observer']) + 1}"
+    return str(at) if at >= 0 else f"{observer['kind'][:1]}{int(observer['observer']) + 1}"

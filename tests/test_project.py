@@ -49,7 +49,8 @@ def test_only_the_store_speaks_sql_and_only_the_memory_sees_attention():
         if inside not in ("store", "bench_store.py"):
             assert "duckdb" not in set(imports(path)), path
         if "ALL_ATTENTION_FUNCTIONS" in path.read_text():
-            assert path.name == "attention.py"
+            # Putting entries back needs a mask for each head, which no model passes on.
+            assert path.name in ("attention.py", "restore.py")
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -100,7 +100,7 @@ def test_a_question_reads_on_from_the_line_before_and_never_tells_its_answer(smo
 
 
 def test_all_takes_the_families_in_turn(tokenizer):
-    task = build(length=2000, facts=2, questions=1)
+    task = build(length=900, facts=2, questions=1)
     starts = [text_of(tokenizer, s.prompt)[:4] for s in task.samples(tokenizer, 6, 0)]
     assert starts == ["Work", "Prob", "Ledg"] * 2
 
@@ -109,14 +109,14 @@ def test_all_takes_the_families_in_turn(tokenizer):
 
 
 def test_a_seed_gives_the_same_bits_and_does_not_depend_on_n(tokenizer):
-    task = build(length=2000, facts=3, questions=2, given=True, continuation=700)
+    task = build(length=900, facts=2, questions=1, given=True, continuation=300)
     once, again = task.samples(tokenizer, 3, 7), task.samples(tokenizer, 3, 7)
     assert once == again
     assert task.samples(tokenizer, 2, 7) == once[:2]
 
 
 def test_samples_and_seeds_differ(tokenizer):
-    task = build(family="codes", length=1500, facts=2, questions=1)
+    task = build(family="codes", length=700, facts=2, questions=1)
     found = {s.prompt for seed in (0, 1) for s in task.samples(tokenizer, 3, seed)}
     answers = {s.questions[0].answer for seed in (0, 1) for s in task.samples(tokenizer, 3, seed)}
     assert len(found) == 6

@@ -154,10 +154,16 @@ def _check_before(spec: Any, facts: Any) -> None:
     length = getattr(spec.task, "length", 0)
     if length + spec.steps > facts.positions:
         raise _too_long(field, "a prompt", length, spec.steps, facts.positions, spec.model.id)
-    for number, count in enumerate(getattr(spec.task, "characters", list)(), 1):
+    for number, count in enumerate(_characters(spec.task), 1):
         if count > CHARACTERS * min(facts.positions, 1_000_000):
             told = f"prompt {number} has {count:,} characters, about {count // 4:,} tokens; the "
             raise refuse(field, f"{told}model takes {facts.positions:,} positions")
+
+
+def _characters(task: Any) -> list[int]:
+    """Of each of the user's own prompts, for a refusal before anything is tokenised."""
+    tables = [p for p in getattr(task, "prompts", ()) if isinstance(p, dict)]
+    return [sum(len(v) for v in p.values() if isinstance(v, str)) for p in tables]
 
 
 def _check_positions(spec: Any, facts: Any, samples: list) -> None:

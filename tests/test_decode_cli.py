@@ -72,3 +72,20 @@ def test_memories_say_which_of_them_evict(call):  # noqa: F811
     assert "pooled (evicts)" not in out
     code, out, _ = call("tasks")
     assert "lookback (decode): " in out
+
+
+def test_one_s_own_prompts_come_from_a_file(call, tmp_path):  # noqa: F811
+    path, own = tmp_path / "spec.toml", tmp_path / "own.jsonl"
+    path.write_text(toml(spec(budgets=[80])))
+    lines = [{"prompt": "The code is 48. " * n, "answer": "48"} for n in (20, 24)]
+    own.write_text("\n".join(map(json.dumps, lines)))
+    asked = ["run", str(path), "--task", "reasoning", "--prompts", str(own), "--dry", "--json"]
+    code, out, err = call(*asked)
+    assert code == 0, err
+    plan = json.loads(out)
+    assert (plan["spec"]["task"]["kind"], plan["spec"]["samples"]) == ("reasoning", 2)
+    assert plan["length"][0] < plan["length"][1]
+    own.write_text('{"prompt": "x"')
+    code, out, err = call(*asked)
+    assert (code, out) == (2, "")
+    assert "line 1" in err

@@ -142,3 +142,21 @@ def test_a_sweep_s_cost_counts_what_is_held_at_the_question(monkeypatch):
     told = costs.kv_bytes(spec)
     each = 2 * 3 * 2 * 8 * 4
     assert told == {"kv_bytes": 32 * each, "kv_bytes_full": 100 * each}
+
+
+def test_a_huge_prompt_of_one_s_own_is_refused_before_it_is_tokenised():
+    task = {"kind": "reasoning", "prompts": [{"prompt": "x" * 400_000, "answer": "7"}]}
+    with pytest.raises(SpecError) as caught:
+        decode_plan.plan(decode_runs.make(task=task), None, FACTS)
+    (error,) = caught.value.errors
+    assert error.field == "task.prompts"
+    assert "about 100,000 tokens" in error.message
+
+
+def test_one_s_own_prompts_are_the_samples(tokenizer):
+    prompts = [{"prompt": "The code is 4829. " * n, "answer": "4829"} for n in (10, 12)]
+    spec = decode_runs.make(task={"kind": "reasoning", "prompts": prompts}, budgets=[80])
+    made = decode_plan.plan(spec, tokenizer, FACTS)
+    low, high = made["length"]
+    assert (spec.samples, made["copies"]) == (2, 6)
+    assert low < made["prompt_tokens"] < high

@@ -24,6 +24,7 @@ NUMERIC = (
     "../data/fillers",
 )
 EVICTION = ("eviction",)  # decides the rows of runs that evict, and of no other run
+SHOWN = ("trace.py", "restore.py")  # of it, what tells of a run and makes no row
 # Python 3.11 counts the depth of all threads' parsing in one place: two at once break each other.
 _parsing = threading.Lock()
 LIBRARIES = ("torch", "transformers", "tokenizers")
@@ -100,7 +101,7 @@ def _hash(parts: tuple[str, ...], more: list[str]) -> str:
     digest = hashlib.blake2b(digest_size=6)
     for part in parts:
         path = ENGINE / part
-        files = [p for p in path.rglob("*") if p.suffix in (".py", ".txt")]
+        files = [p for p in path.rglob("*") if p.suffix in (".py", ".txt") and p.name not in SHOWN]
         for file in sorted(files) if path.is_dir() else [path]:
             with _parsing:
                 meaning = _meaning(file)

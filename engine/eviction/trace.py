@@ -167,7 +167,7 @@ class Tracer:
 
     def _events(self) -> list[dict]:
         events = [event for event in self.decoder.events if event.detail]
-        ends = [event.seen for event in events[1:]] + [self.ids.shape[1]]
+        ends = [*(event.seen for event in events[1:]), self.ids.shape[1]][: len(events)]
         return [self._event(event, end) for event, end in zip(events, ends, strict=True)]
 
     def _event(self, event: Event, end: int) -> dict:

@@ -149,6 +149,19 @@ class Client:
         """Accuracy of a benchmark by distance to the query and by records in the same window."""
         return self._json("GET", f"/runs/{_safe(key)}/depth")
 
+    def gate(
+        self,
+        key: str,
+        worst: float | None = None,
+        gap: float | None = None,
+        mean: float | None = None,
+        alpha: float = 0.05,
+    ) -> dict:
+        """A finished sweep's intervals judged against thresholds, from its stored rows."""
+        asked = {"worst": worst, "gap": gap, "mean": mean, "alpha": alpha}
+        params = {name: value for name, value in asked.items() if value is not None}
+        return self._json("GET", f"/runs/{_safe(key)}/gate", params=params)
+
     def answers(self, key: str, control: bool = False, scan: bool = False):
         return self._frame(f"/runs/{_safe(key)}/answers", control=control, scan=scan)
 

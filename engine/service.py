@@ -20,6 +20,7 @@ from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
+from engine import gating
 from engine.benchmark import benchmark
 from engine.closeup import attention_answer, find, token_names, trace_answer
 from engine.guard import Guard
@@ -65,6 +66,7 @@ def make_app(engine: Engine, token: str) -> FastAPI:
     _errors(app)
     _commands(app, engine)
     _tables(app, engine)
+    gating.add_to(app, engine)
     return app
 
 

@@ -8,7 +8,7 @@ import pytest
 from made_decode import BEACON, PLAIN, answers, arm, costs, full, nothing, steps
 
 from engine.analysis.eviction import report
-from engine.analysis.eviction_arms import published, role
+from engine.analysis.eviction_arms import beacon_and_recent, published, role, split_of
 from engine.analysis.eviction_arms import table as published_table
 from engine.analysis.eviction_words import names
 
@@ -336,3 +336,16 @@ def test_a_run_gets_the_tables_that_belong_to_it():
 )
 def test_roles(kind, options, name):
     assert role(arm(1, kind, **options)) == name
+
+
+def test_of_several_splits_the_even_one_stands_for_beacons():
+    budget = 96
+    arms = [
+        arm(1, "beacon", budget, **(BEACON | {"n_beacon": 1, "n_recent": 31})),
+        arm(2, "beacon", budget, **BEACON),
+        arm(3, "beacon", budget, **(BEACON | {"n_beacon": 31, "n_recent": 1})),
+        arm(4, "beacon", budget, **PLAIN),
+    ]
+    beacon, recent = beacon_and_recent(arms, budget)
+    assert (beacon["index"], recent["index"]) == (2, 4)
+    assert split_of(beacon) == "16 + 16"

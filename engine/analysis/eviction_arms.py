@@ -46,13 +46,25 @@ def aggregation(options: dict) -> list[str]:
 def beacon_and_recent(arms: list[dict], budget: float) -> tuple[dict, dict] | None:
     """An arm with beacons and one with plain max over recent queries that differ least otherwise.
 
-    Both of that budget; None where one is missing.
+    Both of that budget; of several splits the most even one, as the paper recommends; None where
+    one is missing.
     """
     own = [arm for arm in arms if arm["budget"] == budget]
     beacons = [arm for arm in own if role(arm) == "beacon"]
     recents = [arm for arm in own if role(arm) == "recent"]
     matched = [(b, r) for b in beacons for r in recents]
-    return min(matched, key=lambda m: (_distance(*m), *(a["index"] for a in m)), default=None)
+    return min(matched, key=_order, default=None)
+
+
+def _order(pair: tuple[dict, dict]) -> tuple:
+    recent, beacons = _divided(pair[0])
+    return _distance(*pair), abs(recent - beacons), *(arm["index"] for arm in pair)
+
+
+def split_of(arm: dict) -> str:
+    """ "16 + 16", beacons first."""
+    recent, beacons = _divided(arm)
+    return f"{beacons} + {recent}"
 
 
 def _distance(a: dict, b: dict) -> tuple[bool, int]:

@@ -7,7 +7,7 @@ Knows the report's dict; computes no statistic.
 
 from __future__ import annotations
 
-from engine.analysis.eviction_arms import beacon_and_recent, role, unlike
+from engine.analysis.eviction_arms import beacon_and_recent, role, split_of, unlike
 from engine.analysis.eviction_pairs import BETTER, MEASURES
 from engine.analysis.words import number, prompts, two
 
@@ -158,8 +158,8 @@ def _beacons(result: dict, budget: float, measure: str) -> str:
     here = "here" if where == budget else f"at {tokens(where)}"
     told = f"{RECENT} {here} ({NAMED[measure]} difference {_span(test)})"
     if not test["resolved"]:
-        return f"beacon queries do not beat {told}"
-    return f"beacon queries {'beat' if test['gain'] > 0 else 'fall behind'} {told}"
+        return f"{test['who']} do not beat {told}"
+    return f"{test['who']} {'beat' if test['gain'] > 0 else 'fall behind'} {told}"
 
 
 def _beacon_tests(result: dict, budget: float, measure: str) -> list[tuple[float, dict]]:
@@ -169,7 +169,9 @@ def _beacon_tests(result: dict, budget: float, measure: str) -> list[tuple[float
     for where in sorted({r["budget"] for r in result["pairs"]}, key=lambda b: (b != budget, b)):
         pair = beacon_and_recent(arms, where)
         if pair and (test := _test_of(result, where, measure, pair)):
-            found.append((where, test | {"unlike": unlike(*pair)}))
+            here = [arm for arm in arms if arm["budget"] == where and role(arm) == "beacon"]
+            who = f"beacon queries ({split_of(pair[0])})" if len(here) > 1 else "beacon queries"
+            found.append((where, test | {"unlike": unlike(*pair), "who": who}))
     return found
 
 

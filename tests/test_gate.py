@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from planted import answered, correlated, rows
 from scipy import stats
@@ -213,6 +213,7 @@ def test_intervals_hold_their_value_and_grow_with_their_level(n, size, copies, a
     assert np.all((worth >= n) & (worth <= n * copies))
 
 
+@settings(max_examples=20)
 @given(st.integers(2, 40), st.integers(1, 3), st.floats(0, 1), st.floats(0, 1), st.integers(0, 99))
 def test_a_stricter_limit_is_never_easier(n, copies, one, other, seed):
     rng = np.random.default_rng(seed)

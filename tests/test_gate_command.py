@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import shlex
 import signal
 import sys
 import tomllib
@@ -19,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from planted import rows
+from test_cli import toml
 
 from engine import cli
 from engine.commands import gate as command
@@ -232,13 +232,8 @@ def test_the_service_refuses_in_the_same_words(service, keys):
 def test_specs_without_phases_are_refused_before_they_run(call, service, tmp_path):
     before = service.client.jobs()
     file = tmp_path / "decode.toml"
-    values = {name: v for name, v in decode_runs.SPEC.items() if name not in ("task", "methods")}
-    lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
-    tables = [
-        *("[task]", 'kind = "lookback"', "facts = 2", "length = 400"),
-        *("[[methods]]", 'kind = "beacon"'),
-    ]
-    file.write_text("\n".join([*lines, *tables]))
+    values = {name: value for name, value in decode_runs.SPEC.items() if name != "methods"}
+    file.write_text(toml(values) + '\n[[methods]]\nkind = "beacon"\n')
     assert read_spec(tomllib.loads(file.read_text())).kind == "decode"
     for source, told in ((str(file), "not defined yet"), ("preset:document-pair", "no phases")):
         code, out, err = call(source, "--worst", "0.8")
@@ -251,16 +246,8 @@ def test_specs_without_phases_are_refused_before_they_run(call, service, tmp_pat
 
 
 def test_a_spec_is_run_then_judged_and_its_rows_are_reused(call, service, tmp_path):
-    file = tmp_path / "spec.json.toml"
-    values = live.spec(samples=2, first=400)
-    task = values.pop("task")
-    lines = [f"{k} = {json.dumps(v)}" for k, v in values.items() if not isinstance(v, dict)]
-    for name in ("model", "memory"):
-        lines += [f"[{name}]", *(f"{k} = {json.dumps(v)}" for k, v in values[name].items())]
-    lines += ["[task]", f"kind = {json.dumps(task['kind'])}"]
-    for prompt in task["prompts"]:
-        lines += ["[[task.prompts]]", *(f"{k} = {json.dumps(v)}" for k, v in prompt.items())]
-    file.write_text("\n".join(lines))
+    file = tmp_path / "spec.toml"
+    file.write_text(toml(live.spec(samples=2, first=400)))
     code, out, err = call(str(file), "--worst", "0.99", "--set", "seed=3", "--json")
     made = json.loads(out)
     assert code == 1, err
@@ -388,50 +375,3 @@ def test_markdown_is_a_table_that_obeys_no_title(call, keys, tmp_path, monkeypat
     call(keys["good"], "--worst", "0.8", "--markdown", file)
     assert file.read_text().startswith(text)
     assert "## Phasescope gate: met" in file.read_text()
-
-
-def test_the_readmes_workflow_calls_the_command_as_it_is():
-    import typer.main
-
-    yaml = pytest.importorskip("yaml")
-    section = README.split("## Gate a release")[1].split("\n## ")[0]
-    workflow = yaml.safe_load(re.search(r"```yaml\n(.+?)```", section, re.DOTALL)[1])
-    (job,) = workflow["jobs"].values()
-    calls = [
-        shlex.split(line)
-        for step in job["steps"]
-        for line in step.get("run", "").replace("\\\n", " ").splitlines()
-        if "phasescope gate" in line
-    ]
-    assert calls
-    root = typer.main.get_command(cli.app)
-    for words in calls:
-        made = root.commands["gate"].make_context("gate", words[2:], resilient_parsing=False)
-        assert {"worst", "gap", "junit", "markdown"} <= set(made.params)
-        assert made.params["junit"]
-
-
-# ---- the shipped models
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("preset", "gap", "code"), [("controlled-w8s8", 0.05, 1), ("controlled-full", 0.1, 0)]
-)
-def test_the_shipped_results_pass_and_fail_as_they_should(preset, gap, code, tmp_path):
-    """Their stored rows, which running the preset gives again."""
-    from engine.analysis.gate import Limits, judge
-    from engine.presets import find
-    from engine.store.bundles import import_run
-
-    about, store = find(preset), Store(tmp_path)
-    try:
-        made = read_spec(about.spec)
-        import_run(store, about.bundle.read_bytes(), "preset")
-        answers = store.answers(store.runs_of(made.key)[0].id)
-    finally:
-        store.close()
-    options = {"modulus": 24, "stride": made.stride, "measure": "accuracy"}
-    found = judge(answers, Limits(0.8, gap), **options)
-    states = [condition["state"] for condition in found["conditions"]]
-    assert states == (["met"] * 2 if code == 0 else ["not met"] * 2)

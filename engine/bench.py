@@ -38,7 +38,7 @@ class Row:
 def bench(say: Callable[[str], None] = print) -> dict:
     """All figures that this machine can give; `{machine, versions, rows}`."""
     rows: list[Row] = []
-    for part in (controlled_rows, in_fresh_process, store_rows, page_rows):
+    for part in (controlled_rows, in_fresh_process, eviction_rows, store_rows, page_rows):
         found = part(say)
         rows += found
     return {"machine": machine(), "versions": versions(), "rows": [vars(row) for row in rows]}
@@ -228,6 +228,16 @@ def controlled_rows(say: Callable[[str], None]) -> list[Row]:
         return []
     say("a benchmark of a controlled model")
     return [Row(*row) for row in bench_controlled.measure()]
+
+
+def eviction_rows(say: Callable[[str], None]) -> list[Row]:
+    from engine import bench_eviction
+
+    if reason := bench_eviction.missing():
+        say(f"eviction is not measured: {reason}")
+        return []
+    say("decode through caches that forget")
+    return [Row(*row) for row in bench_eviction.measure()]
 
 
 # ---- the store and the look lane

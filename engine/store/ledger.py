@@ -41,11 +41,13 @@ class Run:
     kind: str  # sweep or decode
     provenance: dict
     written: dict | None
+    origin: dict | None  # of an imported run: where it came from
 
     @classmethod
     def from_row(cls, row: tuple) -> Run:
-        *plain, provenance, written = row
-        return cls(*plain, json.loads(provenance or "{}"), written and json.loads(written))
+        *plain, provenance, written, origin = row
+        made = json.loads(provenance or "{}")
+        return cls(*plain, made, *(text and json.loads(text) for text in (written, origin)))
 
 
 @dataclass(frozen=True)
@@ -65,10 +67,10 @@ class Job:
 _RUN = (
     "id, key, code_version, source, title, asked, control_run, status, reason, created, finished, "
     "copies, answers_expected, tokens_expected, answers_stored, tokens_stored, noise_floor, kind, "
-    "provenance, written"
+    "provenance, written, origin"
 )
 _JOB = "id, run, key, state, reason, created, started, finished"
-_JSON = ("provenance", "written")
+_JSON = ("provenance", "written", "origin")
 _SETTABLE = frozenset(_RUN.split(", ")) - {"id", "key", "code_version", "source", "kind"}
 
 

@@ -131,8 +131,35 @@ create table traces (
 );
 """
 
+SHARED = """
+-- What readers write about a run: under its key, so that it outlives a resume and a new version.
+create table run_notes (
+    key varchar, note varchar, tags varchar[], version integer, changed timestamp, author varchar
+);
+
+-- A saved state of a page.  `id` is the hash of what was saved; name, note and tags may change.
+create table views (
+    id varchar,
+    page varchar,
+    state varchar,              -- JSON: the address's parameters
+    keys varchar[],             -- runs that the state shows
+    made_with varchar,          -- JSON: key → code version of the run that was shown
+    parent varchar,             -- the view it was forked from, or null
+    author varchar,
+    name varchar, note varchar, tags varchar[],
+    locked boolean,
+    version integer,            -- counts edits: a writer names the one that it read
+    created timestamp, changed timestamp, deleted timestamp
+);
+
+create table settings (name varchar, value varchar);
+
+-- Where an imported run came from: JSON.
+alter table runs add column origin varchar;
+"""
+
 # Append only.  Entry i turns version i into version i + 1; a shipped entry is never edited.
-MIGRATIONS: tuple[str, ...] = (FIRST, DECODE)
+MIGRATIONS: tuple[str, ...] = (FIRST, DECODE, SHARED)
 
 
 class StoreError(RuntimeError):

@@ -156,15 +156,65 @@ class Client(Transport):
         """The run and its control as a zip; `alone` leaves the control out."""
         return self._ask("GET", f"/runs/{_safe(key)}/bundle", params={"alone": alone}).content
 
+    # ---- views, notes and the library
+
+    def library(self) -> dict:
+        """{runs, views, disk, retention_days}"""
+        return self._json("GET", "/library")
+
+    def views(self) -> list[dict]:
+        return self._json("GET", "/views")
+
+    def view(self, id: str) -> dict:
+        """A view with its runs as they are now."""
+        return self._json("GET", f"/views/{_safe(id, 'view')}")
+
+    def save_view(
+        self,
+        page: str,
+        state: dict[str, str],
+        name: str,
+        note: str = "",
+        tags: list[str] | None = None,
+        parent: str | None = None,
+    ) -> dict:
+        """{id, added, view}; `parent`: the view that this one is forked from."""
+        values = {"page": page, "state": state, "name": name, "note": note, "tags": tags or []}
+        return self._json("POST", "/views", json=values | {"parent": parent})
+
+    def edit_view(self, id: str, version: int, **changes: Any) -> dict:
+        """Change name, note, tags, locked or deleted; Refused where somebody else wrote since."""
+        return self._json(
+            "PATCH", f"/views/{_safe(id, 'view')}", json={"version": version} | changes
+        )
+
+    def note(self, key: str) -> dict:
+        return self._json("GET", f"/runs/{_safe(key)}/note")
+
+    def write_note(self, key: str, version: int, **changes: Any) -> dict:
+        """Change the note or the tags of a run; `version` as `note` gave it."""
+        return self._json("PATCH", f"/runs/{_safe(key)}/note", json={"version": version} | changes)
+
+    def losses(self, key: str) -> dict:
+        """What deleting a run would take from views and from other runs."""
+        return self._json("GET", f"/runs/{_safe(key)}/losses")
+
+    def keep_for(self, days: int | None, now: bool = False) -> dict:
+        """{days, deleted}: how long unmarked runs are kept; None for ever."""
+        return self._json("PUT", "/retention", json={"days": days, "now": now})
+
+    # ---- bundles
+
     def bring_in(self, bundle: bytes) -> dict:
         """{key, added}"""
         return self._json("POST", "/import", content=bundle)
 
 
-def _safe(key: str) -> str:
+def _safe(key: str, what: str = "run") -> str:
     """A key is hex digits; anything else names nothing, and must not become a path."""
     if not (isinstance(key, str) and key.isalnum() and key.isascii() and len(key) <= 64):
-        raise NotFound(f"no run {str(key)[:40]!r} here; `phasescope runs` lists what there is")
+        hint = "; `phasescope runs` lists what there is" if what == "run" else ""
+        raise NotFound(f"no {what} {str(key)[:40]!r} here{hint}")
     return key
 
 

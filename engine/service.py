@@ -20,7 +20,7 @@ from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from engine import gating
+from engine import gating, library, views
 from engine.benchmark import benchmark
 from engine.closeup import attention_answer, find, token_names, trace_answer
 from engine.guard import Guard
@@ -32,6 +32,7 @@ from engine.registry import FieldError, SpecError
 from engine.results import ACTIVE, check_spec, clean
 from engine.store.bundles import export_run, import_run
 from engine.store.decode import schemas
+from engine.store.views import Stale
 from engine.version import code_version, product_version
 
 log = logging.getLogger("phasescope")
@@ -58,6 +59,8 @@ def make_app(engine: Engine, token: str) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI):
         await run_in_threadpool(engine.start)
+        if engine.stays:  # a single command deletes nothing on the side
+            await run_in_threadpool(library.sweep_out, engine)
         yield
         await run_in_threadpool(engine.stop)
 
@@ -67,6 +70,8 @@ def make_app(engine: Engine, token: str) -> FastAPI:
     _commands(app, engine)
     _tables(app, engine)
     gating.add_to(app, engine)
+    views.add_to(app, engine)
+    library.add_to(app, engine)
     return app
 
 
@@ -76,6 +81,10 @@ def _errors(app: FastAPI) -> None:
     @app.exception_handler(SpecError)
     async def refused(request: Request, error: SpecError) -> JSONResponse:
         return _refusal(422, *error.errors)
+
+    @app.exception_handler(Stale)
+    async def stale(request: Request, error: Stale) -> JSONResponse:
+        return _refusal(409, FieldError("version", str(error)))
 
     @app.exception_handler(RequestValidationError)
     async def malformed(request: Request, error: RequestValidationError) -> JSONResponse:

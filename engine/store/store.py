@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.store.ledger import Ledger
 from engine.store.maps import MapFiles
 from engine.store.traces import TraceFiles
+from engine.store.views import Views
 
 
-class Store(Ledger):
+class Store(Views):
     """The database and the side files of one home folder."""
 
     def __init__(self, home: Path):

@@ -209,6 +209,31 @@ class Client(Transport):
         """{key, added}"""
         return self._json("POST", "/import", content=bundle)
 
+    # ---- comparisons
+
+    def compare(self, keys: list[str], base: str | None = None) -> dict:
+        """Two to eight runs side by side, or one beside its control; `base`: the baseline's key."""
+        params = {"keys": ",".join(map(_safe, keys))} | ({"base": _safe(base)} if base else {})
+        return self._json("GET", "/compare", params=params)
+
+    def vary(self, spec: dict, field: str, values: list, submit: bool = False) -> dict:
+        """{specs, modulus}: one spec a value of a dotted field; with `submit` queued, and jobs."""
+        asked = {"spec": spec, "field": field, "values": values, "submit": submit}
+        return self._json("POST", "/vary", **self._body(asked))
+
+    def compare_text(
+        self, a: str, b: str, sample: int = 0, shift: int = 0, outputs: str | None = None
+    ) -> dict:
+        """{a, b, ops, reason}: tokens of one copy in two runs, or of what they wrote at their
+        "worst" or "best" phase."""
+        params = {"a": _safe(a), "b": _safe(b)}
+        params |= {"outputs": outputs} if outputs else {"sample": sample, "shift": shift}
+        return self._json("GET", "/compare/text", params=params)
+
+    def model_card(self, key: str) -> dict:
+        """{markdown}: the section of a model card on this run's phases."""
+        return self._json("GET", f"/runs/{_safe(key)}/model_card")
+
 
 def _safe(key: str, what: str = "run") -> str:
     """A key is hex digits; anything else names nothing, and must not become a path."""

@@ -20,7 +20,7 @@ from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from engine import gating, library, views
+from engine import comparing, gating, library, views
 from engine.benchmark import benchmark
 from engine.closeup import attention_answer, find, token_names, trace_answer
 from engine.guard import Guard
@@ -70,6 +70,7 @@ def make_app(engine: Engine, token: str) -> FastAPI:
     _commands(app, engine)
     _tables(app, engine)
     gating.add_to(app, engine)
+    comparing.add_to(app, engine)
     views.add_to(app, engine)
     library.add_to(app, engine)
     return app

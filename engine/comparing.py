@@ -1,0 +1,324 @@
+"""GET /compare: two to eight stored runs side by side, from their reports and their rows.
+
+Finds the runs and the baseline, says which pairs differ in what, keeps what was computed.  The
+statistics are `engine.analysis.compare`'s.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from itertools import combinations
+from typing import Any, NamedTuple
+
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse
+
+from engine import comparing_lines as lines
+from engine.analysis import compare, compare_fields, compare_words
+from engine.closeup import find
+from engine.kinds import DECODE
+from engine.owner import Engine
+from engine.registry import FieldError, SpecError
+from engine.results import ACTIVE, clean
+from engine.store import Run
+
+MOST = 8
+KEPT = 256  # sheets and tests that are kept
+SAME = ("task", "seed", "protocol", "modulus", "measure")  # else two sweeps are not paired
+PHASED = ("mean", "worst", "gap")
+
+
+def add_to(app: FastAPI, engine: Engine) -> None:
+    kept = Kept()
+
+    @app.get("/compare")
+    def compare_runs(keys: str = "", base: str = "") -> JSONResponse:
+        return JSONResponse(clean(Comparison(engine, kept, split(keys), base.strip()).made()))
+
+
+def split(keys: str) -> list[str]:
+    """Keys as "k1,k2"; refused where there are too many, or one twice."""
+    found = [key.strip() for key in keys.split(",") if key.strip()]
+    if not found:
+        raise SpecError(FieldError("keys", f"is empty; give 2 to {MOST} runs, as in keys=K1,K2"))
+    if len(found) > MOST:
+        told = f"{len(found)} runs; at most {MOST} are compared at once"
+        raise SpecError(FieldError("keys", told))
+    twice = next((key for i, key in enumerate(found) if key in found[:i]), None)
+    if twice:
+        raise SpecError(FieldError("keys", f"{twice[:40]} is there twice"))
+    return found
+
+
+class Kept:
+    """What was computed of rows, by run and stamp; the oldest are dropped."""
+
+    def __init__(self, most: int = KEPT):
+        self._items: OrderedDict[Hashable, Any] = OrderedDict()
+        self._lock, self.most = threading.Lock(), most
+
+    def get(self, place: Hashable, make: Callable[[], Any]) -> Any:
+        with self._lock:
+            if place in self._items:
+                self._items.move_to_end(place)
+                return self._items[place]
+        made = make()
+        with self._lock:
+            self._items[place] = made
+            while len(self._items) > self.most:
+                self._items.popitem(last=False)
+        return made
+
+
+class Line(NamedTuple):
+    """One column of the comparison.  `of`: the run whose control this is."""
+
+    run: Run
+    spec: Any  # None where this version no longer reads it
+    values: dict
+    of: Run | None
+    stamp: str
+
+    @property
+    def key(self) -> str:
+        return self.run.key
+
+    @property
+    def sweep(self) -> bool:
+        return self.run.kind != DECODE and self.spec is not None
+
+    @property
+    def place(self) -> tuple:
+        return self.run.id, self.stamp
+
+
+class Comparison:
+    def __init__(self, engine: Engine, kept: Kept, keys: list[str], base: str = ""):
+        self.engine, self.kept = engine, kept
+        self.results, self.store = engine.results, engine.store
+        asked = [self._line(find(engine, key)) for key in keys]
+        control = self._control(asked)
+        at, line = self._base(asked, control, base)
+        self.base_is_control = line.of is not None
+        rest = [one for i, one in enumerate(asked) if self.base_is_control or i != at]
+        self.lines, self.base = [line, *rest], line
+        self.warnings: list[str] = []
+
+    # ---- which runs
+
+    def _line(self, run: Run, of: Run | None = None) -> Line:
+        values = self.store.spec(run.key) or {}
+        return Line(run, self.results.spec(run.key), values, of, self.results.stamp(run))
+
+    def _control(self, asked: list[Line]) -> Line | None:
+        """The control that all runs share, where it is stored."""
+        owners = [line for line in asked if line.sweep and line.spec.control is not None]
+        keys = {line.spec.control.key for line in owners}
+        others = [line for line in asked if line not in owners]
+        if len(keys) != 1 or any(line.key not in keys for line in others):
+            return None
+        return self._control_of(owners)
+
+    def _control_of(self, owners: list[Line]) -> Line | None:
+        for line in owners:
+            if line.run.control_run is not None:
+                return self._line(self.store.run(line.run.control_run), line.run)
+        return None
+
+    def _base(self, asked: list[Line], control: Line | None, base: str) -> tuple[int, Line]:
+        keys = [line.key for line in asked]
+        if base:
+            if base in keys:
+                return keys.index(base), asked[keys.index(base)]
+            owners = [
+                line
+                for line in asked
+                if line.sweep and line.spec.control and line.spec.control.key == base
+            ]
+            found = self._control_of(owners)
+            if found:
+                return -1, found
+            told = f"{base[:40]} is none of the compared runs, nor the control of one"
+            raise SpecError(FieldError("base", told))
+        if control is not None:
+            if control.key in keys:
+                return keys.index(control.key), asked[keys.index(control.key)]
+            return -1, control
+        if len(asked) == 1 and asked[0].sweep:
+            told = f"{keys[0]} alone has no control to stand beside; give a second run"
+            raise SpecError(FieldError("keys", told))
+        full = (i for i, line in enumerate(asked) if line.sweep and line.spec.memory.kind == "full")
+        at = next(full, 0)
+        return at, asked[at]
+
+    # ---- the answer
+
+    def made(self) -> dict:
+        shared = self._shared_stride()
+        blocks = [self._block(line) for line in self.lines]
+        names = lines.names(self.lines)
+        runs = [
+            lines.entry(self, line, block, name, shared)
+            for line, block, name in zip(self.lines, blocks, names, strict=True)
+        ]
+        for run, line in zip(runs, self.lines, strict=True):
+            run["apart"] = {
+                other.key: [
+                    name
+                    for name in compare_fields.unlike(line.values, other.values, ("memory", *SAME))
+                    if name not in ("memory.window", "memory.stride", "modulus")
+                ]
+                for other in self.lines
+                if other is not line
+            }
+        rows = self._rows()
+        flat = compare.adjust([row for measure in rows.values() for row in measure])
+        count = sum(row["p"] is not None for row in flat)
+        made = {
+            "base": self.base.key,
+            "base_is_control": self.base_is_control,
+            "runs": runs,
+            "fields": compare_fields.table(
+                [line.values for line in self.lines], lines.labels(), lines.defaults()
+            ),
+            "measures": [
+                {
+                    "name": name,
+                    "label": compare_words.label(name, self._measure()),
+                    "rows": rows[name],
+                }
+                for name in rows
+            ],
+            "adjusted": f"Holm, {count} comparison{'' if count == 1 else 's'}",
+            "axes": lines.axes(self.lines, runs),
+        }
+        made["finding"], made["doubt"] = compare_words.say(made, self._between(runs))
+        made["warnings"] = self._warned(runs)
+        for run in runs:
+            del run["apart"]
+        return made
+
+    def _measure(self) -> str:
+        return self.base.spec.settings.measure if self.base.sweep else ""
+
+    def _shared_stride(self) -> int | None:
+        """By which a memory without a grid is folded: that of all the others, if they have one."""
+        strides = {line.spec.stride for line in self.lines if line.sweep and line.spec.stride}
+        return strides.pop() if len(strides) == 1 else None
+
+    def _block(self, line: Line) -> dict:
+        """The numbers of a run; of a control those that its run's report has of it."""
+        if line.of is not None:
+            return self.results.report(line.of).get("control") or self.results.report(line.run)
+        return self.results.report(line.run)
+
+    def sheet(self, line: Line) -> compare.Sheet:
+        settings = line.spec.settings
+        shape = settings.modulus, settings.measure, line.spec.stride
+        return self.kept.get(
+            ("sheet", *line.place, *shape),
+            lambda: compare.sheet(self.store.answers(line.run.id), *shape),
+        )
+
+    def folded(self, line: Line, stride: int | None) -> dict:
+        seed = line.spec.settings.seed
+        return self.kept.get(
+            ("folded", *line.place, stride, seed),
+            lambda: compare.folded_numbers(self.sheet(line), stride, seed),
+        )
+
+    def length(self, line: Line) -> int | None:
+        """Tokens of a prompt, as its rows tell."""
+        where = ("length", *line.place)
+        return self.kept.get(where, lambda: lines.length(self.store.answers(line.run.id)))
+
+    def tests(self, line: Line, base: Line) -> tuple[dict[str, dict], int]:
+        """The tests of one run less another, and how many of their prompts are other ones."""
+
+        def make() -> tuple[dict[str, dict], int]:
+            run, other = self.sheet(line), self.sheet(base)
+            seed = base.spec.settings.seed
+            return compare.differences(run, other, seed), compare.common(run, other).other
+
+        return self.kept.get(("tests", line.place, base.place), make)
+
+    # ---- pairs
+
+    def unpaired(self, line: Line, base: Line) -> str:
+        """Why two runs have no paired differences, or ""."""
+        if (line.run.kind == DECODE) != (base.run.kind == DECODE):
+            return "a decode run and a sweep share no measure"
+        for one in (line, base):
+            if one.spec is None:
+                return f"{one.key} is of an older version, which is no longer read; run it again"
+        differ = compare_fields.unlike(line.values, base.values, SAME)
+        if differ:
+            return compare_fields.reason(line.values, base.values, differ)
+        for one in (line, base):
+            if not len(self.sheet(one).samples):
+                return f"{one.key} has no prompt that was measured at every residue"
+        if not len(compare.common(self.sheet(line), self.sheet(base)).first):
+            return "samples differ: the two runs share no prompt"
+        return ""
+
+    def _rows(self) -> dict[str, list[dict]]:
+        found: dict[str, list[dict]] = {name: [] for name in PHASED}
+        for line in self.lines[1:]:
+            why = self.unpaired(line, self.base)
+            tests = {} if why else self.tests(line, self.base)[0]
+            for name in PHASED:
+                own = why
+                if not why and name != "mean" and line.spec.settings.protocol == "pair":
+                    own = "a document pair has two copies and no phases"
+                found[name].append(lines.row(line.key, None if own else tests[name], own))
+        return found
+
+    def _between(self, runs: list[dict]) -> dict | None:
+        """The run with the best worst phase against the one with the worst, where they pair."""
+        by_key = {line.key: line for line in self.lines[1:]}
+        known = [
+            r for r in runs[1:] if r["numbers"]["worst"] is not None and by_key[r["key"]].sweep
+        ]
+        known = [r for r in known if not self.unpaired(by_key[r["key"]], self.base)]
+        if len(known) < 2:
+            return None
+        best = max(known, key=lambda run: run["numbers"]["worst"])["key"]
+        poor = min(known, key=lambda run: run["numbers"]["worst"])["key"]
+        if best == poor or self.unpaired(by_key[best], by_key[poor]):
+            return None
+        tests = {n: dict(t) for n, t in self.tests(by_key[best], by_key[poor])[0].items()}
+        chosen = len(list(combinations(known, 2)))  # the pair was chosen by looking
+        for test in tests.values():
+            sure = test["p"] * chosen * 2 < compare.LEVEL
+            test["resolved"] = sure and compare.excludes_zero(test)
+        return {"best": best, "worst": poor, "tests": tests}
+
+    def _warned(self, runs: list[dict]) -> list[str]:
+        told, names = list(self.warnings), {run["key"]: run["name"] for run in runs}
+        for line, run in zip(self.lines, runs, strict=True):
+            if run["status"] != "done" and line.of is None:
+                share = f"{line.run.answers_stored} of {line.run.answers_expected} rows"
+                doing = "is at work" if run["status"] in ACTIVE else f"is {run['status']}"
+                told.append(f"{run['name']} {doing}: {share} so far.")
+            if run["stale"]:
+                told.append(f"{run['name']} is of other code or weights than the ones here.")
+        paired = [line for line in self.lines[1:] if line.sweep and self.base.sweep]
+        for line in paired:
+            if self.unpaired(line, self.base):
+                continue
+            moved = self.tests(line, self.base)[1]
+            have = [len(self.sheet(one).samples) for one in (line, self.base)]
+            both = len(compare.common(self.sheet(line), self.sheet(self.base)).first)
+            if moved:
+                told.append(
+                    f"{names[line.key]}: {moved} of {both} prompts stand at other places than in "
+                    f"{compare_words.the(runs[0])}; they are paired by their number."
+                )
+            if both < max(have):
+                told.append(
+                    f"{names[line.key]} has {have[0]} whole prompts and "
+                    f"{compare_words.the(runs[0])} {have[1]}: paired on the {both} of both."
+                )
+        return told

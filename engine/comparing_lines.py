@@ -1,0 +1,259 @@
+"""One run as a column of a comparison: its name, its numbers, its bytes, and where it can be drawn.
+
+Knows specs, reports and registries.  Computes no statistic.
+"""
+
+from __future__ import annotations
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+from engine.analysis import compare_fields
+from engine.costs import kv_bytes
+from engine.kinds import DECODE, evicts
+from engine.registry import MEMORIES, TASKS
+from engine.results import title
+
+PLAIN = ("mean", "mean_low", "mean_high", "sigma", "chance")
+OWN = ("worst", "worst_phase", "gap", "gap_null", "gap_p")
+NUMBERS = (*PLAIN[:3], *OWN, "sigma", "period", "period_p", "chance", "nll", "recall")
+
+
+def entry(made: Any, line: Any, block: dict, name: str, shared: int | None) -> dict:
+    """A run as /compare tells it; `shared`: the stride by which a memory without a grid is read."""
+    run, values, spec = line.run, line.values, line.spec
+    phrase = made.store.phrase(run.key)
+    memory = values.get("memory") or {}
+    numbers, folded = _numbers(made, line, block, shared)
+    kv = _bytes(made, line, block)
+    return {
+        "key": run.key,
+        "kind": run.kind,
+        "title": run.title or title(values, phrase),
+        "name": name,
+        "subtitle": _subtitle(memory),
+        "phrase": phrase,
+        "status": run.status,
+        "stale": made.results.stale(run),
+        "model": (values.get("model") or {}).get("id", ""),
+        "task": (values.get("task") or {}).get("kind", ""),
+        "modulus": values.get("modulus"),
+        "stride": spec.stride if spec is not None else memory.get("stride") or None,
+        "window": memory.get("window") or None,
+        "measure": values.get("measure", ""),
+        "protocol": values.get("protocol", ""),
+        "n_samples": block.get("n_samples", 0),
+        "is_control": line.of is not None,
+        "of": line.of and line.of.key,
+        "numbers": numbers,
+        **kv,
+        "residues": [
+            {"residue": row["residue"], "value": row["value"], "low": row["value_low"]}
+            | {"high": row["value_high"], "n": row["n"]}
+            for row in block.get("residues", ())
+        ],
+        "folded": folded,
+        "spectrum": (block.get("period") or {}).get("spectrum", []),
+    }
+
+
+def _numbers(made: Any, line: Any, block: dict, shared: int | None) -> tuple[dict, list[dict]]:
+    """The numbers of a sweep, worst and gap by its own stride, and its folded curve."""
+    numbers = dict.fromkeys(NUMBERS)
+    if not line.sweep or not block.get("residues"):
+        return numbers, []
+    numbers |= {name: block.get(name) for name in PLAIN}
+    period = block.get("period") or {}
+    numbers |= {"period": period.get("detected"), "period_p": period.get("p")}
+    if line.spec.settings.protocol == "pair":
+        return numbers, []
+    stride = line.spec.stride or shared
+    if stride and line.spec.settings.modulus % stride:
+        stride = None
+    read = period.get("configured")  # by which the report folded
+    if read == stride and stride and block.get("folded_gap") is not None:
+        numbers |= {"worst": block["worst_folded"], "worst_phase": block["worst_phase"]}
+        numbers |= {"gap": block["folded_gap"]}
+        numbers |= {name: block[name] for name in ("gap_null", "gap_p")}
+        return numbers, block["folded"]
+    own = made.folded(line, stride)
+    numbers |= {name: own[name] for name in OWN}
+    return numbers, own["folded"] if stride else []
+
+
+def _subtitle(memory: dict) -> str:
+    window, stride = memory.get("window"), memory.get("stride")
+    if memory.get("stagger"):
+        return "staggered"
+    if not window or not stride:
+        return ""
+    return "overlap" if window > stride else "no overlap"
+
+
+def _bytes(made: Any, line: Any, block: dict) -> dict:
+    """Keys and values held at the query, and a token's share of them."""
+    nothing = {"bytes_per_token": None, "kv_bytes": None}
+    if not line.sweep:
+        return nothing
+    length = getattr(line.spec.task, "places", None) or made.length(line)
+    if not length:
+        return nothing
+    held = made.kept.get(("bytes", line.key, length), lambda: _held(line.spec, length))
+    return {"kv_bytes": held, "bytes_per_token": held and held / (length + 1)}
+
+
+def length(answers: Any) -> int | None:
+    """Mean tokens of a run's prompts, whole."""
+    return round(float(answers["length"].mean())) if len(answers) else None
+
+
+def _held(spec: Any, length: int) -> int | None:
+    """Bytes of the memory's own plan for a prompt of that many tokens."""
+    task = SimpleNamespace(places=length)
+    try:
+        asked = SimpleNamespace(model=spec.model, memory=spec.memory, task=task)
+        return kv_bytes(asked)["kv_bytes"]
+    except (ValueError, LookupError, OSError):  # a model that is not here, or another one now
+        return None
+
+
+def row(key: str, test: dict | None, reason: str) -> dict:
+    """A line of a measure: the test against the baseline, or why there is none."""
+    blank = dict.fromkeys(("diff", "low", "high", "p"))
+    blank |= dict.fromkeys(("value", "base_value", "corrected"))
+    return {"key": key, **blank, "n": 0, **(test or {}), "reason": reason}
+
+
+# ---- names
+
+
+def names(lines: list[Any]) -> list[str]:
+    found = [line.values for line in lines]
+    return compare_fields.names(
+        found, [start(line) for line in lines], [line.key for line in lines]
+    )
+
+
+def start(line: Any) -> str:
+    """A memory in few words: "W8 S8", "W8 S6, one-hot 2", "rkv 128"."""
+    if line.spec is None:
+        return line.key
+    phrase = line.spec.phrase() if line.run.kind == DECODE else line.spec.memory.phrase()
+    parts = phrase.split(", ")
+    parts[0] = parts[0].removeprefix("pooled ").removeprefix("trained ")
+    usual = ("mean", "mean gate", "streamed")
+    parts[0] = "Full cache" if parts[0] == "full cache" else parts[0]
+    kept = [parts[0], *(part for part in parts[1:] if part not in usual)]
+    return ", ".join(kept) if line.run.kind != DECODE else phrase
+
+
+@functools.cache
+def labels() -> dict[str, str]:
+    """Dotted field → its label in the form."""
+    from engine.specs import ModelSpec, Settings, fields_schema
+
+    found = {"model.id": "Model", "memory.kind": "Memory", "task.kind": "Task"}
+    for part, kinds in (("memory", MEMORIES), ("task", TASKS)):
+        for about in kinds.schema().values():
+            for field in about["fields"]:
+                if field["label"]:
+                    found.setdefault(f"{part}.{field['name']}", field["label"])
+    for prefix, cls in (("model.", ModelSpec), ("", Settings)):
+        for field in fields_schema(cls):
+            if field["label"]:
+                found.setdefault(f"{prefix}{field['name']}", field["label"])
+    return found
+
+
+@functools.cache
+def defaults() -> dict[str, Any]:
+    """ "memory.pooled.window" → its default."""
+    return {
+        f"{part}.{kind}.{field['name']}": field["default"]
+        for part, kinds in (("memory", MEMORIES), ("task", TASKS))
+        for kind, about in kinds.schema().items()
+        for field in about["fields"]
+    }
+
+
+# ---- axes
+
+
+def axes(lines: list[Any], runs: list[dict]) -> dict[str, dict]:
+    """Chart → {ok, reason, keys}: which runs share it with the baseline, and why others do not."""
+    rules = {
+        "curve": _curve,
+        "residues": _curve,
+        "spectrum": _spectrum,
+        "tokens": _tokens,
+        "attention": _attention,
+        "timeline": _timeline,
+        "pairs": _pairs,
+    }
+    found = {}
+    for chart, rule in rules.items():
+        whys = [rule(line, lines[0], run) for line, run in zip(lines, runs, strict=True)]
+        keys = [run["key"] for run, why in zip(runs, whys, strict=True) if not why]
+        told = dict.fromkeys(f"{r['name']}: {w}" for r, w in zip(runs, whys, strict=True) if w)
+        found[chart] = {"ok": bool(keys), "reason": "; ".join(told), "keys": keys}
+    return found
+
+
+def _measured(line: Any, run: dict) -> str:
+    if line.run.kind == DECODE:
+        return "a decode run has no phases"
+    if line.spec is None:
+        return "of an older version, which is no longer read"
+    return "" if run["residues"] else "no rows yet"
+
+
+def _curve(line: Any, base: Any, run: dict) -> str:
+    if why := _measured(line, run):
+        return why
+    own, other = line.spec.settings, base.spec.settings if base.sweep else None
+    if other and own.measure != other.measure:
+        return f"measure {own.measure}, not {other.measure}"
+    if (own.protocol == "pair") != bool(other and other.protocol == "pair"):
+        return "a document pair has two copies and no phases"
+    if other and own.modulus != other.modulus:
+        return f"{own.modulus} residues, not {other.modulus}"
+    return ""
+
+
+def _spectrum(line: Any, base: Any, run: dict) -> str:
+    if why := _measured(line, run):
+        return why
+    return _curve(line, base, run) or ("" if run["spectrum"] else "no period is tested")
+
+
+def _tokens(line: Any, base: Any, run: dict) -> str:
+    if why := _measured(line, run):
+        return why
+    if line.spec.settings.rows == "answers":
+        return "token rows were not stored"
+    if base.sweep and (line.spec.task, line.spec.settings.seed) != (
+        *(base.spec.task, base.spec.settings.seed),
+    ):
+        return "another task, so other prompts"
+    return ""
+
+
+def _attention(line: Any, base: Any, run: dict) -> str:
+    if why := _measured(line, run):
+        return why
+    if evicts(line.spec):
+        return "a run that drops entries has no one map"
+    if base.sweep and line.spec.model.id != base.spec.model.id:
+        return "another model, so other layers and heads"
+    return ""
+
+
+def _timeline(line: Any, base: Any, run: dict) -> str:
+    if line.spec is None:
+        return "of an older version, which is no longer read"
+    return "" if line.run.kind == DECODE else "only decode runs keep a timeline"
+
+
+def _pairs(line: Any, base: Any, run: dict) -> str:
+    return ""

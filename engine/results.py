@@ -197,6 +197,7 @@ class Results:
         made_with = run.provenance | {
             "code_version": run.code_version,
             "source": run.source,
+            "origin": run.origin,
             "rows_expected": {unit: run.answers_expected, "tokens": run.tokens_expected},
             "rows_stored": {unit: run.answers_stored, "tokens": run.tokens_stored},
         }

@@ -21,7 +21,7 @@ from engine.registry import SpecError
 from engine.results import Results
 from engine.rows import ANSWERS
 from engine.specs import SweepSpec
-from engine.store import Store, bundles
+from engine.store import Store, bundle_files, bundles
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +68,12 @@ def test_floats_are_packed_small_and_bit_for_bit(name, schema):
         else:
             columns[field.name] = pa.array(values).cast(kind)
     table = pa.table(columns, schema=schema)
-    packed, plain = bundles._parquet(table), io.BytesIO()
+    packed, plain = bundle_files.parquet(table, 9), io.BytesIO()
     pq.write_table(table, plain, compression="zstd", compression_level=9)
     assert pq.read_table(io.BytesIO(packed)).equals(table)
     assert len(packed) < plain.tell()
     file = f"run_{name}.parquet"  # a bundle of before still comes in
-    assert bundles._table(file, schema, {file: plain.getvalue()}).equals(table)
+    assert bundle_files.read_table(file, schema, {file: plain.getvalue()}).equals(table)
 
 
 def test_what_goes_out_comes_in_and_only_once(sender, bundle, spec, tmp_path):
@@ -195,7 +195,8 @@ HOSTILE = {
     "missing and signed": lambda f: pack(
         {n: c for n, c in f.items() if n != "control_tokens.parquet"}
     ),
-    "newer format": lambda f: pack(f, format=2),
+    "newer format": lambda f: pack(f, format=3),
+    "one run told as many": lambda f: pack(f, format=2),
     "manifest is a list": lambda f: pack(f | {"manifest.json": b"[]"}, sign=False),
     "manifest is deep": lambda f: pack(f | {"manifest.json": b"[" * 100_000}, sign=False),
     "run.json is no JSON": lambda f: pack(f | {"run.json": b"{"}),
@@ -230,7 +231,7 @@ def test_hostile_bundles_are_refused_and_leave_nothing(name, bundle, receiver):
 
 def test_a_bomb_is_refused_by_its_declared_and_by_its_real_size(bundle, receiver, monkeypatch):
     big = pack(parts(bundle) | {"run_tokens.parquet": b"\0" * 3_000_000})
-    monkeypatch.setattr(bundles, "MAX_UNPACKED", 2_000_000)
+    monkeypatch.setattr(bundle_files, "MAX_UNPACKED", 2_000_000)
     with pytest.raises(SpecError, match="unpacks to more"):
         bundles.import_run(receiver, big)
     # The directory's size field is only a claim: claim ten bytes.

@@ -1,7 +1,8 @@
-"""One file that carries a run to another machine: a zip of Parquet, run.json and a sha256 manifest.
+"""One file that carries runs to another machine: a zip of Parquet, run.json and a sha256 manifest.
 
-Everything in a bundle that comes from elsewhere is doubted: names, sizes, hashes, columns, the key
-of the spec.  Knows the format; knows nothing of HTTP or of how a run is computed.
+Format 1 holds one run and its control; format 2 up to fifty runs, their controls, attention maps
+and a saved view.  A bundle comes in whole or not at all.  Knows the two forms; knows nothing of
+HTTP or of how a run is computed.
 """
 
 from __future__ import annotations
@@ -10,327 +11,343 @@ import hashlib
 import io
 import json
 import zipfile
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
-from engine.kinds import DECODE, kind_of, read_spec
+from engine.kinds import kind_of, read_spec
 from engine.registry import FieldError, SpecError
-from engine.rows import ANSWERS, TOKENS
-from engine.specs import SweepSpec
-from engine.store import decode_bundles
+from engine.store.bundle_files import (
+    ABOUT,
+    MANIFEST,
+    MAX_UNPACKED,
+    VIEW,
+    check_size,
+    parquet,
+    refuse,
+    unpack,
+)
+from engine.store.bundle_files import read_json as _read_json
+from engine.store.bundle_maps import MOST, PLACE, maps_of, packed, read_map
+from engine.store.bundle_parts import (
+    CARRIED,
+    SCHEMAS,
+    Part,
+    describe,
+    insert,
+    read_part,
+    tables,
+    unsound,
+)
+from engine.store.bundle_view import pack_view, read_view
 from engine.store.ledger import Run
+from engine.store.schema import utc_now
 from engine.store.store import Store
+from engine.version import product_version
 
-FORMAT = 1
-MANIFEST = "manifest.json"
-PARTS = ("run", "control")
-MEMBERS = {"run.json"} | {f"{p}_{t}.parquet" for p in PARTS for t in ("answers", "tokens")}
-MEMBERS |= {f"run_{table}.parquet" for table in decode_bundles.NAMES}
-MAX_UNPACKED = 2 << 30
-MAX_MEMBERS = 16
-SCHEMAS = {"answers": ANSWERS, "tokens": TOKENS}
-CARRIED = (
-    "title", "status", "copies", "answers_expected", "tokens_expected", "noise_floor",
-    "provenance", "written",
-)  # fmt: skip
+__all__ = ["SCHEMAS", "Bundle", "Part", "export_bundle", "export_run", "import_bundle",
+           "import_run", "read", "read_bundle", "unsound"]  # fmt: skip
+PARTS = ("run", "control")  # of format 1
+MOST_RUNS = 50
+SMALL = 9  # Zstandard's level for shipped results; others are packed quickly
+NAME = 200  # characters of a file's name that are kept
 
 
-class Part(NamedTuple):
-    """A run inside a bundle: its own or its control's."""
+class Bundle(NamedTuple):
+    """runs: for each, the places in `parts` of itself and of its control, None without."""
 
-    about: dict
-    spec: Any  # SweepSpec or DecodeSpec
-    tables: dict[str, pa.Table]
-
-
-def refuse(message: str) -> SpecError:
-    return SpecError(FieldError("bundle", message))
+    parts: list[Part]
+    runs: list[tuple[int, int | None]]
+    view: dict | None
+    made_by: str  # Phasescope's version; "" where it is not told
 
 
 # ---- out
 
 
 def export_run(store: Store, run: Run, alone: bool = False) -> bytes:
-    """The run and its control as one zip; `alone` leaves the control out."""
+    """The run and its control in format 1; `alone` leaves the control out, as shipped ones do."""
     parts = {"run": run}
     if run.control_run is not None and not alone:
         parts["control"] = store.run(run.control_run)
-    files, about = {}, {}
-    for name, part in parts.items():
-        spec = store.spec(part.key)
-        about[name] = {"key": part.key, "spec": spec, "code_version": part.code_version}
-        about[name] |= {field: getattr(part, field) for field in CARRIED}
-        files |= {f"{name}_{t}.parquet": _parquet(rows) for t, rows in _tables(store, part).items()}
-    files["run.json"] = json.dumps(about, indent=1).encode()
+    about = {name: describe(store, part) for name, part in parts.items()}
+    files = _tables(store, parts, SMALL) | {ABOUT: json.dumps(about, indent=1).encode()}
+    return _zip(files, 1)
+
+
+def export_bundle(
+    store: Store, runs: list[Run], maps: bool = True, view: dict | None = None
+) -> bytes:
+    """Up to fifty runs with their controls in format 2, with their attention maps and a view."""
+    if not 1 <= len({run.key for run in runs}) == len(runs) <= MOST_RUNS:
+        told = f"must hold 1 to {MOST_RUNS} runs, each once, not {len(runs)}"
+        raise SpecError(FieldError("bundle", told))
+    controls = [run.control_run for run in runs]
+    asked = {run.id: run for run in runs}
+    others = {id: store.run(id) for id in controls if id is not None and id not in asked}
+    every = [*runs, *others.values()]
+    place = {run.id: at for at, run in enumerate(every)}
+    about = {
+        "made_by": product_version(),
+        "parts": [describe(store, run) for run in every],
+        "runs": [[place[run.id], place.get(run.control_run)] for run in runs],
+        "maps": [],
+    }
+    files = _tables(store, {f"part{place[run.id]}": run for run in every})
+    for run in every if maps else ():
+        for found in maps_of(store, run.id):
+            name = f"map{len(about['maps'])}"
+            where = {"part": place[run.id], **dict(zip(PLACE, found.place, strict=True))}
+            about["maps"].append(where)
+            files[f"{name}.npy"] = packed(found.weights)
+            files[f"{name}.json"] = json.dumps(found.labels).encode()
+    if len(about["maps"]) > MOST:
+        told = f"would hold {len(about['maps'])} attention maps; the most is {MOST}"
+        raise SpecError(FieldError("bundle", told))
+    if view is not None:
+        files[VIEW] = pack_view(view)
+    files[ABOUT] = json.dumps(about, indent=1).encode()
+    return _zip(files, 2)
+
+
+def _tables(store: Store, parts: dict[str, Run], level: int = 3) -> dict[str, bytes]:
+    """Member → Parquet of every table of the parts, packed beside each other."""
+    with ThreadPoolExecutor(2) as pool:
+        waiting = {
+            f"{name}_{table}.parquet": pool.submit(parquet, rows, level)
+            for name, run in parts.items()
+            for table, rows in tables(store, run).items()
+        }
+        return {member: packing.result() for member, packing in waiting.items()}
+
+
+def _zip(files: dict[str, bytes], form: int) -> bytes:
+    if (size := sum(map(len, files.values()))) > MAX_UNPACKED:
+        told = f"would hold {size / 1e9:.1f} GB, more than can be imported; export fewer runs"
+        raise SpecError(FieldError("bundle", told))
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-    files[MANIFEST] = json.dumps({"format": FORMAT, "sha256": hashes}, indent=1).encode()
+    files[MANIFEST] = json.dumps({"format": form, "sha256": hashes}, indent=1).encode()
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
         for name, content in sorted(files.items()):
-            # A fixed date: the same run exports to the same bytes.
-            info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-            archive.writestr(info, content)
-    return out.getvalue()
-
-
-def _tables(store: Store, run: Run) -> dict[str, pa.Table]:
-    if run.kind == DECODE:
-        return decode_bundles.tables(store, run)
-    own, scan = (store.answers_table(run.id, scan) for scan in (False, True))
-    return {"answers": pa.concat_tables([own, scan]), "tokens": store.tokens(run.id)}
-
-
-def _parquet(table: pa.Table) -> bytes:
-    """Zstandard over Parquet; floats by their bytes' places, which takes a third off their size."""
-    floats, others = [], []
-    for field in table.schema:
-        inner = field.type.value_type if pa.types.is_list(field.type) else field.type
-        path = field.name if inner is field.type else f"{field.name}.list.element"
-        (floats if pa.types.is_floating(inner) else others).append(path)
-    out = io.BytesIO()
-    pq.write_table(
-        table,
-        out,
-        compression="zstd",
-        compression_level=9,
-        use_dictionary=others,
-        column_encoding=dict.fromkeys(floats, "BYTE_STREAM_SPLIT"),
-    )
+            # A fixed date: the same runs export to the same bytes.
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content)
     return out.getvalue()
 
 
 # ---- in
 
 
-def import_run(store: Store, bundle: bytes, source: str = "import") -> dict:
-    """Check a bundle, then add its runs in one transaction: {key, added}.
+def import_run(store: Store, bundle: bytes, source: str = "import", file: str = "") -> dict:
+    """{key, added} of a bundle's first run; see `import_bundle`."""
+    return import_bundle(store, bundle, source, file)["runs"][0]
 
-    Adds nothing when the same key and code version is stored already; raises SpecError naming the
-    file that is wrong.
+
+def import_bundle(store: Store, bundle: bytes, source: str = "import", file: str = "") -> dict:
+    """Check a bundle, then add its runs in one transaction: {runs: [{key, added}], view}.
+
+    Adds no run whose key and code version are stored already; raises SpecError naming the file that
+    is wrong.  `file`: the name under which it came.
     """
-    parts = read(bundle, shipped=source == "preset")
-    own = parts["run"].about
-    for have in store.runs_of(own["key"]):
+    found = read_bundle(bundle, shipped=source == "preset")
+    wanted = [pair for pair in found.runs if not _here(store, found.parts[pair[0]].about, source)]
+    origin = None if source == "preset" else _origin(bundle, file, found.made_by)
+    saved, removed, ids = [], [], {}
+    try:
+        with store.writing() as cursor:
+            for own, _ in wanted:
+                removed += _clear(store, cursor, found.parts[own].about, source)
+            # A control travels with its runs: another machine's may differ in bits.
+            for at in sorted({at for pair in wanted for at in pair} - {None}):
+                part = found.parts[at]
+                ids[at] = _add(store, cursor, part, source, origin)
+                for carried in part.maps:
+                    saved.append(store.maps.save(carried.weights, carried.labels))
+                    values = [ids[at], *carried.place, saved[-1]]
+                    cursor.execute("insert into maps values (?, ?, ?, ?, ?, ?)", values)
+            for own, control in wanted:
+                values = {"control_run": ids.get(control), "asked": True}
+                store._change(cursor, ids[own], values)
+    except BaseException:
+        for name in saved:
+            store.maps.remove(name)
+        raise
+    for name in removed:
+        store.maps.remove(name)
+        store.traces.remove(name)
+    for id in ids.values():
+        if not store.verify(id):
+            store.change(id, status="incomplete", reason="the bundle held fewer rows than expected")
+    for part in found.parts:
+        store.remember(part.spec)
+    added = {found.parts[own].about["key"] for own, _ in wanted}
+    keys = [found.parts[own].about["key"] for own, _ in found.runs]
+    return {"runs": [{"key": key, "added": key in added} for key in keys], "view": found.view}
+
+
+def _origin(bundle: bytes, file: str, made_by: str) -> dict:
+    """Where imported runs came from."""
+    return {
+        "bundle": hashlib.sha256(bundle).hexdigest(),
+        "file": file.encode(errors="replace").decode()[-NAME:] or None,
+        "imported": utc_now().isoformat(timespec="seconds") + "Z",
+        "made_by": made_by or None,
+    }
+
+
+def _here(store: Store, about: dict, source: str) -> bool:
+    """Whether the run is stored whole under this code version."""
+    for have in store.runs_of(about["key"]):
         # A shipped result and the user's own stand side by side: only like hides like.
         like = (have.source == "preset") == (source == "preset")
         # Another bundle's control may have the same key; it is not this run and has no text.
         whole = have.asked and have.status == "done"
-        if like and whole and have.code_version == own["code_version"]:
-            return {"key": own["key"], "added": False}
-    with store.writing() as cursor:
-        _clear(store, cursor, own, source)
-        # The control travels with its run and is not shared: another machine's may differ in bits.
-        control = _add(store, cursor, parts["control"], source) if "control" in parts else None
-        run = _add(store, cursor, parts["run"], source)
-        store._change(cursor, run, {"control_run": control, "asked": True})
-    for id in {run, control} - {None}:
-        if not store.verify(id):
-            store.change(id, status="incomplete", reason="the bundle held fewer rows than expected")
-    for part in parts.values():
-        store.remember(part.spec)
-    return {"key": own["key"], "added": True}
+        if like and whole and have.code_version == about["code_version"]:
+            return True
+    return False
 
 
-def _clear(store: Store, cursor, about: dict, source: str) -> None:
-    """Make room: an incomplete earlier import, and a preset's results of older code."""
+def _clear(store: Store, cursor, about: dict, source: str) -> list[str]:
+    """Make room: an incomplete earlier import, and a preset's results of older code.
+
+    Returns the names of side files that no row points to any more.
+    """
+    files = []
     for have in store.runs_of(about["key"]):
         same = have.code_version == about["code_version"]
         if have.asked and have.source == source and (same or source == "preset"):
-            store._drop(cursor, have.id)
-            control = have.control_run and store.run(have.control_run)
-            if control and not control.asked:  # else it is a result of its own
-                store._drop(cursor, control.id)
-
-
-def _add(store: Store, cursor, part: Part, source: str) -> int:
-    about = part.about
-    kind, words = kind_of(part.spec), (about["code_version"], source, about["title"])
-    run = store._new_run(cursor, about["key"], *words, False, kind)
-    if kind == DECODE:
-        rows = dict(part.tables)
-        store._insert_decode(cursor, run, rows, rows.pop("decode_parts"))
-    else:
-        store._insert(cursor, run, part.tables["answers"], part.tables["tokens"], False)
-    store._change(cursor, run, {field: about[field] for field in CARRIED} | {"reason": ""})
-    return run
-
-
-def read(bundle: bytes, shipped: bool = False) -> dict[str, Part]:
-    """Every check that needs no store; a shipped result may lack its control."""
-    try:
-        archive = zipfile.ZipFile(io.BytesIO(bundle))
-        files = _unpack(archive)
-    except SpecError:
-        raise
-    except Exception as error:
-        # A made-up archive can break a reader in any of a dozen ways; all of them mean the same.
-        kind = type(error).__name__
-        raise refuse(f"is no readable zip file ({kind}: {error}); nothing was imported") from None
-    about = _json(files["run.json"], "run.json")
-    if not isinstance(about, dict) or "run" not in about or not set(about) <= set(PARTS):
-        raise refuse("run.json must describe a run and at most its control; nothing was imported")
-    parts = {name: _part(name, about[name], files) for name in about}
-    used = {f"{name}_{table}.parquet" for name, part in parts.items() for table in part.tables}
-    for name in sorted(set(files) - used - {"run.json"}):
-        raise refuse(f"holds {name!r}, which belongs to no run in it; nothing was imported")
-    control = read_spec(parts["run"].about["spec"]).control
-    expected = control.key if control else None
-    found = parts["control"].about["key"] if "control" in parts else None
-    if found != expected and not (shipped and found is None):
-        raise refuse(f"its control is {found}, the spec asks for {expected}; nothing was imported")
-    return parts
-
-
-def _unpack(archive: zipfile.ZipFile) -> dict[str, bytes]:
-    infos = archive.infolist()
-    names = [info.filename for info in infos]
-    strange = [name for name in names if name not in MEMBERS | {MANIFEST}]
-    if strange:
-        raise refuse(f"holds a file that no bundle has: {strange[0][:80]!r}; nothing was imported")
-    if len(infos) > MAX_MEMBERS or len(set(names)) != len(names):
-        raise refuse("holds a name twice; nothing was imported")
-    if MANIFEST not in names:
-        raise refuse("has no manifest.json; is it a Phasescope export? nothing was imported")
-    _size(sum(info.file_size for info in infos))
-    manifest = _json(_member(archive, MANIFEST, 1 << 20), MANIFEST)
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("sha256"), dict):
-        raise refuse("manifest.json is not as a bundle's; nothing was imported")
-    if manifest.get("format") != FORMAT:
-        raise refuse(
-            f"has format {manifest.get('format')!r}, this Phasescope reads {FORMAT}; update it, or "
-            "export again from there; nothing was imported"
-        )
-    wanted = manifest["sha256"]
-    for name in sorted(set(wanted) - set(names)):
-        raise refuse(f"lacks {str(name)[:80]!r}, which its manifest names; nothing was imported")
-    for name in sorted(set(names) - set(wanted) - {MANIFEST}):
-        raise refuse(f"holds {name!r}, which its manifest does not name; nothing was imported")
-    if "run.json" not in wanted:
-        raise refuse("has no run.json; nothing was imported")
-    files, left = {}, MAX_UNPACKED
-    for name, digest in wanted.items():
-        # The declared size may lie: stop reading at the cap, whatever the header says.
-        files[name] = _member(archive, name, left)
-        left -= len(files[name])
-        if hashlib.sha256(files[name]).hexdigest() != digest:
-            raise refuse(
-                f"{name} was changed: its sha256 is not the manifest's; nothing was imported"
-            )
+            if store._leaning_on(cursor, [have.id]):  # another run's control: its rows stay
+                store._change(cursor, have.id, {"asked": False})
+                continue
+            files += store._drop(cursor, have.id)
+            control = have.control_run
+            if control is not None and not store._needed(cursor, control):
+                files += store._drop(cursor, control)
     return files
 
 
-def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
-    with archive.open(name) as file:
-        content = file.read(most + 1)
-    _size(len(content), most)
-    return content
+def _add(store: Store, cursor, part: Part, source: str, origin: dict | None) -> int:
+    about = part.about
+    words = (about["code_version"], source, about["title"])
+    run = store._new_run(cursor, about["key"], *words, False, kind_of(part.spec))
+    insert(store, cursor, run, part)
+    told = {field: about[field] for field in CARRIED} | {"reason": "", "origin": origin}
+    store._change(cursor, run, told)
+    return run
 
 
-def _size(found: int, most: int = MAX_UNPACKED) -> None:
-    if found > most:
-        cap = f"{MAX_UNPACKED >> 30} GB"
-        raise refuse(f"unpacks to more than the cap of {cap}; nothing was imported")
+# ---- every check that needs no store
 
 
-def _json(content: bytes, name: str) -> object:
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        raise refuse(f"{name} is no JSON; nothing was imported") from None
+def read(bundle: bytes, shipped: bool = False) -> dict[str, Part]:
+    """The first run of a bundle and its control, by these names."""
+    found = read_bundle(bundle, shipped)
+    places = dict(zip(PARTS, found.runs[0], strict=True))
+    return {name: found.parts[at] for name, at in places.items() if at is not None}
 
 
-def _part(name: str, about: object, files: dict[str, bytes]) -> Part:
-    needed = {"key", "spec", "code_version", *CARRIED}
-    if not isinstance(about, dict) or not needed <= set(about):
-        raise refuse(f"run.json lacks fields of the {name}; nothing was imported")
-    _types(about)
-    try:
-        spec = read_spec(about["spec"])
-    except SpecError as error:
-        raise refuse(f"the {name}'s spec is refused: {error}; nothing was imported") from None
-    decode = kind_of(spec) == DECODE
-    if decode and name != "run":
-        raise refuse("a decode run is no other run's control; nothing was imported")
-    if spec.key != about["key"] and not decode:
-        spec = SweepSpec(**{**vars(spec), "control": None})
-    if spec.key != about["key"]:
-        raise refuse(
-            f"the {name}'s key {about['key']!r} is not that of its spec; nothing was imported"
-        )
-    columns = decode_bundles.columns() if decode else SCHEMAS
-    tables = {t: _table(f"{name}_{t}.parquet", columns[t], files) for t in columns}
-    part = Part(about, spec, tables)
-    if decode:
-        problem = decode_bundles.unsound(tables, about, spec)
-    else:
-        problem = next(filter(None, (unsound(rows, spec) for rows in tables.values())), "")
-    if problem:
-        raise refuse(
-            f"the {name}'s rows are not those of its spec: {problem}; nothing was imported"
-        )
-    return part
+def read_bundle(bundle: bytes, shipped: bool = False) -> Bundle:
+    """A bundle's content, all of it checked; a shipped result may lack its control."""
+    form, files = unpack(bundle)
+    about = _read_json(files[ABOUT], ABOUT)
+    reader: Callable = _one if form == 1 else _many
+    found, used = reader(about, files, shipped)
+    for name in sorted(set(files) - used - {ABOUT}):
+        raise refuse(f"holds {name!r}, which belongs to no run in it")
+    tables = [table for part in found.parts for table in part.tables.values()]
+    check_size(sum(table.nbytes for table in tables))
+    return found
 
 
-def unsound(rows: pa.Table, spec: SweepSpec) -> str:
-    """What no sweep of this spec could have written, or "": statistics must trust stored rows."""
-    asked = spec.settings
-    residues = 2 if asked.protocol == "pair" else asked.modulus
-    limits = {"sample": asked.samples, "shift": residues, "residue": residues}
-    if not rows.num_rows:
-        return ""
-    for name in rows.column_names:
-        column = rows.column(name)
-        lists = pa.types.is_list(column.type)
-        if column.null_count or (lists and pc.list_flatten(column).null_count):
-            return f"{name} has empty cells"
-        if name in limits:
-            low, high = pc.min_max(column).as_py().values()
-            if low < 0 or high >= limits[name]:
-                return f"{name} is not from 0 to {limits[name] - 1}"
-        if pa.types.is_floating(column.type) and not pc.all(pc.is_finite(column)).as_py():
-            return f"{name} is not finite"
-    key = ["sample", "shift", "layer" if "layer" in rows.column_names else "position"]
-    if rows.group_by(key).aggregate([]).num_rows != rows.num_rows:
-        return "a copy is there twice"
-    if "token_ranks" in rows.column_names:
-        names = ("token_ranks", "token_logprobs", "token_residues")
-        first, *others = [pc.list_value_length(rows.column(name)) for name in names]
-        if pc.min(first).as_py() == 0 or any(not other.equals(first) for other in others):
-            return "the columns of answer tokens differ in length or are empty"
-    return ""
+def _one(about: object, files: dict[str, bytes], shipped: bool) -> tuple[Bundle, set[str]]:
+    """Format 1; and the members that were read."""
+    if not isinstance(about, dict) or "run" not in about or not set(about) <= set(PARTS):
+        raise refuse("run.json must describe a run and at most its control")
+    names = [name for name in PARTS if name in about]
+    told = [f"the {name}" for name in names]
+    parts = [
+        read_part(name, words, about[name], files, name == "run")
+        for name, words in zip(names, told, strict=True)
+    ]
+    control = parts[1] if len(parts) > 1 else None
+    if not (shipped and control is None):
+        _check_control(parts[0], control)
+    runs = [(0, 1 if control else None)]
+    return Bundle(parts, runs, None, ""), _used(names, parts)
 
 
-def _types(about: dict) -> None:
-    kinds = {
-        "title": str, "status": str, "code_version": str, "copies": int, "answers_expected": int,
-        "tokens_expected": int, "noise_floor": float | int | None, "provenance": dict,
-        "written": dict | None,
-    }  # fmt: skip
-    for field, kind in kinds.items():
-        if not isinstance(about[field], kind) or isinstance(about[field], bool):
-            raise refuse(f"run.json: {field} is of the wrong type; nothing was imported")
-    for field in ("copies", "answers_expected", "tokens_expected"):
-        if not 0 <= about[field] < 2**31:
-            raise refuse(f"run.json: {field} is out of range; nothing was imported")
-    if about["status"] not in ("done", "incomplete", "cancelled", "failed"):
-        raise refuse(f"run.json: status {about['status'][:40]!r} is unknown; nothing was imported")
+def _many(about: object, files: dict[str, bytes], shipped: bool) -> tuple[Bundle, set[str]]:
+    """Format 2; and the members that were read."""
+    fields = {"made_by": str, "parts": list, "runs": list, "maps": list}
+    if not isinstance(about, dict) or set(about) != set(fields):
+        raise refuse(f"run.json must have {', '.join(fields)}")
+    for name, kind in fields.items():
+        if not isinstance(about[name], kind):
+            raise refuse(f"run.json: {name} is of the wrong type")
+    runs = _pairs(about["runs"], len(about["parts"]))
+    if len(about["made_by"]) > 40 or len(about["maps"]) > MOST:
+        raise refuse(f"run.json: made_by is too long, or maps are more than {MOST}")
+    names, leads = [f"part{at}" for at in range(len(about["parts"]))], {own for own, _ in runs}
+    parts, left = [], None
+    for at, (name, told) in enumerate(zip(names, about["parts"], strict=True)):
+        part = read_part(name, f"part {at}", told, files, at in leads)
+        left = (left or 0) + sum(table.nbytes for table in part.tables.values())
+        check_size(left)
+        parts.append(part)
+    keys = [parts[own].about["key"] for own, _ in runs]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise refuse(f"run.json names the run {key} twice")
+    for own, control in runs:
+        if control is not None:
+            _check_control(parts[own], parts[control])
+    used = _used(names, parts) | _read_maps(about["maps"], parts, files)
+    view = read_view(files[VIEW]) if VIEW in files else None
+    return Bundle(parts, runs, view, about["made_by"]), used | {VIEW}
 
 
-def _table(member: str, schema: pa.Schema, files: dict[str, bytes]) -> pa.Table:
-    if member not in files:
-        raise refuse(f"lacks {member}; nothing was imported")
-    try:
-        # Sizes inside Parquet are compressed again: ask before unpacking.
-        reader = pq.ParquetFile(io.BytesIO(files[member]))
-        meta = reader.metadata
-        _size(sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups)))
-        if reader.schema_arrow.names != schema.names:
-            raise refuse(f"{member} has other columns than this version; nothing was imported")
-        return reader.read().cast(schema)
-    except SpecError:
-        raise
-    except Exception:
-        raise refuse(f"{member} is no readable Parquet table; nothing was imported") from None
+def _pairs(runs: list, count: int) -> list[tuple[int, int | None]]:
+    """[run, control] as places in a list of `count` parts; each part belongs to a run."""
+    if not 1 <= len(runs) <= MOST_RUNS:
+        raise refuse(f"run.json: runs must be 1 to {MOST_RUNS}, not {len(runs)}")
+    for pair in runs:
+        fine = isinstance(pair, list) and len(pair) == 2 and pair[0] is not None
+        if not fine or any(p is not None and type(p) is not int for p in pair):
+            raise refuse("run.json: runs must be pairs of numbers, a run and its control")
+        if pair[0] == pair[1] or not all(p is None or 0 <= p < count for p in pair):
+            raise refuse("run.json: runs name a part that is not there")
+    if {p for pair in runs for p in pair} - {None} != set(range(count)):
+        raise refuse("run.json: a part belongs to no run")
+    return [(own, control) for own, control in runs]
+
+
+def _check_control(run: Part, control: Part | None) -> None:
+    asked = read_spec(run.about["spec"]).control
+    expected, found = asked and asked.key, control and control.about["key"]
+    if found != expected:
+        raise refuse(f"run.json: the control is {found}, the spec asks for {expected}")
+
+
+def _used(names: list[str], parts: list[Part]) -> set[str]:
+    pairs = zip(names, parts, strict=True)
+    return {f"{name}_{table}.parquet" for name, part in pairs for table in part.tables}
+
+
+def _read_maps(told: list, parts: list[Part], files: dict[str, bytes]) -> set[str]:
+    """Put the maps into their parts; the members that were read."""
+    used, known = set(), set()
+    for at, place in enumerate(told):
+        part = place.get("part") if isinstance(place, dict) else None
+        if type(part) is not int or not 0 <= part < len(parts):
+            raise refuse(f"run.json: map{at} belongs to no part")
+        asked = getattr(parts[part].spec, "settings", None)
+        if asked is None:
+            raise refuse(f"run.json: map{at} is of a run that has no maps")
+        shifts = 2 if asked.protocol == "pair" else asked.modulus
+        carried = read_map(f"map{at}", place, files, {"sample": asked.samples, "shift": shifts})
+        if (part, carried.place) in known:
+            raise refuse(f"run.json: map{at} is there twice")
+        known.add((part, carried.place))
+        parts[part] = parts[part]._replace(maps=(*parts[part].maps, carried))
+        used |= {f"map{at}.npy", f"map{at}.json"}
+    return used

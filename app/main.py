@@ -32,7 +32,7 @@ def main() -> None:
     )
     style.apply()
     st.logo(str(style.logo()), size="large")
-    pages = [state.start(), state.explore(), state.benchmark(), state.eviction()]
+    pages = [state.start(), state.explore(), state.benchmark(), state.eviction(), state.compare()]
     chosen = st.navigation(pages, position="top")
     try:
         chosen.run()

@@ -48,6 +48,11 @@ def eviction() -> Any:
     return _page("eviction.py", title="Eviction", url_path="eviction")
 
 
+def compare() -> Any:
+    """Runs side by side."""
+    return _page("compare.py", title="Compare", url_path="compare")
+
+
 def opened() -> tuple[str, str]:
     """(run key, member name) that the Benchmark page has open; "" where the address has none."""
     return st.query_params.get("run", ""), st.query_params.get("open", "")

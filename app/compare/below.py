@@ -1,0 +1,98 @@
+"""Paired differences with their intervals, and quality against bytes; a point opens its run."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app import export, state
+from app.compare import claims, frames
+from app.compare.subject import Subject
+from app.figures.paired import differences
+from app.figures.pareto import against_bytes
+from app.figures.theme import Look, look_of
+from app.style import text
+
+FRACTIONS = ("mean", "worst", "gap", "recall")
+WORSE = {"gap"}  # measures of which more is worse
+
+
+def below(subject: Subject) -> None:
+    look = look_of(state.theme())
+    text("section", claims.differences(subject), tag="h2")
+    left, right = st.columns([1.28, 1], gap="large")
+    with left:
+        _pairs(subject, look)
+    with right:
+        _pareto(subject, look)
+
+
+def _pairs(subject: Subject, look: Look) -> None:
+    whole = frames.differences(subject, FRACTIONS, look)
+    held = frames.paired(whole)
+    name = subject.base["name"]
+    name = "the full cache" if name == "Full cache" else name
+    told = "Paired by prompt, 95 %. Hollow: p ≥ .05 " + (
+        f"after {subject.told['adjusted']}" if subject.told.get("adjusted") else ""
+    )
+    fig = differences(
+        held, title=f"Difference from {name}", subtitle=told, unit="difference", look=look
+    )
+    alt = "Dots: differences from the baseline with intervals, one a run and measure"
+    export.chart(fig, held, "compare-pairs", look, alt=alt)
+    likelihood = frames.paired(frames.differences(subject, ("nll",), look))
+    if len(likelihood):
+        fig = differences(
+            likelihood,
+            title="Negative log-likelihood",
+            subtitle="Right of zero: the run is worse",
+            unit="difference, nats",
+            look=look,
+        )
+        alt = "Dots: differences in likelihood from the baseline, one a run"
+        export.chart(fig, likelihood, "compare-nll", look, alt=alt)
+    for reason in frames.unpaired(whole):
+        text("note", f"Not paired: {reason.rstrip('.')}.")
+
+
+def _pareto(subject: Subject, look: Look) -> None:
+    frame = frames.sizes(subject, look)
+    per_token = bool(len(frame)) and bool(frame["per_token"].iloc[0])
+    decode = all(run["kind"] == "decode" for run in subject.runs)
+    fig = against_bytes(
+        frame,
+        axis="cache, bytes per token, log scale" if per_token else "cache, bytes, log scale",
+        quality="recall" if decode else "accuracy",
+        subtitle="Hollow: recall"
+        if decode
+        else "Solid: worst phase. Hollow: mean. The line between is the phase gap",
+        look=look,
+    )
+    with st.container(key="chart-compare-pareto"):
+        chosen = st.plotly_chart(
+            fig,
+            theme=None,
+            key=f"plot-compare-pareto-{st.session_state.get('compare-opened', 0)}",
+            config=export.CONFIG,
+            alt="Dots: worst phase and mean against bytes; a click opens the run",
+            width="stretch",
+            on_select="rerun",
+            selection_mode="points",
+        )
+        export.menu(fig, frame, "compare-pareto", look)
+    _open(subject, chosen)
+    missing = [run["name"] for run in subject.runs if run["key"] not in set(frame["key"])]
+    if missing and not subject.active:
+        text("note", f"Without a size or a quality, and left out: {', '.join(missing)}.")
+
+
+def _open(subject: Subject, chosen) -> None:
+    """A click on a point opens that run on its own page."""
+    points = (chosen or {}).get("selection", {}).get("points") or []
+    found = points[0].get("customdata") if points else None
+    key = found[0] if isinstance(found, list | tuple) and found else found
+    run = next((run for run in subject.runs if run["key"] == key), None)
+    if run is None:
+        return
+    st.session_state["compare-opened"] = st.session_state.get("compare-opened", 0) + 1
+    page = state.eviction() if run["kind"] == "decode" else state.explore()
+    st.switch_page(page, query_params={"key": run.get("of") or run["key"]})

@@ -1,0 +1,84 @@
+"""What the page is about: the comparison as the service tells it, with each run's mark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from app import services, services_compare
+from app.compare import address
+from app.figures.marks import Mark, mark
+from app.figures.theme import Look
+
+NAMES = "compare-names"  # key → name, so that a run can be named once it is gone
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A comparison now; `told` is the service's answer and None where there is nothing to show."""
+
+    asked: address.Asked
+    told: dict | None
+    notes: tuple[str, ...]
+
+    @property
+    def runs(self) -> list[dict]:
+        """Baseline first."""
+        return (self.told or {}).get("runs") or []
+
+    @property
+    def base(self) -> dict:
+        return self.runs[0]
+
+    @property
+    def others(self) -> list[dict]:
+        return self.runs[1:]
+
+    @property
+    def active(self) -> bool:
+        return any(moving(run) for run in self.runs)
+
+    @property
+    def single(self) -> bool:
+        """One run alone, without even a control to stand beside."""
+        return len(self.runs) < 2
+
+    def mark(self, run: dict, look: Look) -> Mark:
+        """Grey for the baseline; the others take colours and symbols in order."""
+        if run is self.base or run["key"] == self.base["key"]:
+            return mark(None, look)
+        return mark([r["key"] for r in self.others].index(run["key"]), look)
+
+    def axis(self, name: str) -> tuple[bool, str]:
+        """Whether a picture compares, and if not, which runs are at odds and why."""
+        told = ((self.told or {}).get("axes") or {}).get(name) or {}
+        return bool(told.get("ok", True)), told.get("reason") or ""
+
+
+def moving(run: dict) -> bool:
+    return run.get("status") in services.ACTIVE
+
+
+def settle() -> Subject:
+    """Read the address and ask the service; runs that are gone are named and left out."""
+    asked = address.read()
+    if not asked.keys:
+        return Subject(asked, None, asked.notes)
+    return fresh(asked)
+
+
+def fresh(asked: address.Asked) -> Subject:
+    """The same comparison as the service tells it now."""
+    answer = services_compare.compare(asked.keys, asked.base)
+    names = st.session_state.setdefault(NAMES, {})
+    notes = list(asked.notes)
+    for key in answer.missing:
+        name = f"{names[key]} ({key})" if key in names else f"Run {key}"
+        notes.append(f"{name} is not here any more and is left out.")
+    if answer.reason:
+        notes.append(answer.reason)
+    if answer.told:
+        names |= {run["key"]: run["name"] for run in answer.told["runs"]}
+        notes += answer.told.get("warnings") or []
+    return Subject(asked, answer.told, tuple(notes))

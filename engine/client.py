@@ -205,9 +205,14 @@ class Client(Transport):
 
     # ---- bundles
 
-    def bring_in(self, bundle: bytes) -> dict:
-        """{key, added}"""
-        return self._json("POST", "/import", content=bundle)
+    def bring_in(self, bundle: bytes, file: str = "") -> dict:
+        """{key, added} of the first run, {runs, view} of all; `file`: the bundle's name."""
+        return self._json("POST", "/import", content=bundle, params={"file": file})
+
+    def bundle(self, keys: list[str], maps: bool = True, view: dict | None = None) -> bytes:
+        """Several runs with their controls, attention maps and a view as one zip."""
+        body = {"keys": keys, "maps": maps, "view": view}
+        return self._ask("POST", "/bundle", json=body).content
 
     # ---- comparisons
 

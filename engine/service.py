@@ -30,7 +30,7 @@ from engine.offers import make_schema
 from engine.owner import Engine
 from engine.registry import FieldError, SpecError
 from engine.results import ACTIVE, check_spec, clean
-from engine.store.bundles import export_run, import_run
+from engine.store.bundles import MOST_RUNS, export_bundle, export_run, import_bundle
 from engine.store.decode import schemas
 from engine.store.views import Stale
 from engine.version import code_version, product_version
@@ -222,9 +222,9 @@ def _commands(app: FastAPI, engine: Engine) -> None:
         return trace_answer(engine, find(engine, key), body)
 
     @app.post("/import")
-    async def bring_in(request: Request) -> JSONResponse:
+    async def bring_in(request: Request, file: str = "") -> JSONResponse:
         body = await request.body()
-        return JSONResponse(await run_in_threadpool(_import, engine, body))
+        return JSONResponse(await run_in_threadpool(_import, engine, body, file))
 
 
 def _tables(app: FastAPI, engine: Engine) -> None:
@@ -274,10 +274,29 @@ def _tables(app: FastAPI, engine: Engine) -> None:
         if run.status in ACTIVE:
             raise SpecError(FieldError("key", f"{key} is at work; export it when it is finished"))
         name = f'attachment; filename="phasescope-{key}.zip"'
-        content = export_run(store, run, alone)
+        content = export_run(store, run, alone) if alone else export_bundle(store, [run])
         return Response(
             content, media_type="application/zip", headers={"content-disposition": name}
         )
+
+    @app.post("/bundle")
+    def bundle_of_many(body: Spec) -> Response:
+        return Response(_bundle(engine, check_text(body)), media_type="application/zip")
+
+
+def _bundle(engine: Engine, body: dict) -> bytes:
+    """The runs of {keys, maps, view} as one file."""
+    keys, maps, view = body.get("keys"), body.get("maps", True), body.get("view")
+    if not isinstance(keys, list) or not 1 <= len(keys) <= MOST_RUNS:
+        raise SpecError(FieldError("keys", f"must be a list of 1 to {MOST_RUNS} runs' keys"))
+    if not isinstance(maps, bool) or not isinstance(view, dict | None):
+        raise SpecError(FieldError("bundle", "maps must be true or false, view an object or null"))
+    runs = [find(engine, str(key)) for key in dict.fromkeys(map(str, keys))]
+    for run in runs:
+        if run.status in ACTIVE:
+            told = f"{run.key} is at work; export it when it is finished"
+            raise SpecError(FieldError("keys", told))
+    return export_bundle(engine.store, runs, maps, view)
 
 
 def check_text(values: dict) -> dict:
@@ -302,12 +321,14 @@ def check_lengths(values: dict) -> None:
     check_characters(sizes, spec, facts(spec.model), field)
 
 
-def _import(engine: Engine, body: bytes) -> dict:
-    done = import_run(engine.store, body)
-    run = engine.results.pick(done["key"])
-    if done["added"] and run:
-        engine.results.report(run)
-    return done
+def _import(engine: Engine, body: bytes, file: str) -> dict:
+    """{key, added} of the first run, {runs, view} of all that the bundle holds."""
+    done = import_bundle(engine.store, body, file=check_text({"file": file})["file"])
+    for told in done["runs"]:
+        run = engine.results.pick(told["key"])
+        if told["added"] and run:
+            engine.results.report(run)
+    return done["runs"][0] | done
 
 
 def job_dict(job: Any) -> dict:

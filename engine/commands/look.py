@@ -245,8 +245,12 @@ def bring_in(
         reason = getattr(error, "strerror", None) or str(error)
         raise SpecError(FieldError("bundle", f"{file} cannot be read: {reason}")) from None
     with ask() as client:
-        done = client.bring_in(content)
+        done = client.bring_in(content, file.name)
     if as_json:
-        print_json(done)
-    else:
-        print_text(f"{done['key']}: {'added' if done['added'] else 'was here already'}")
+        many = len(done["runs"]) > 1 or done["view"]
+        print_json(done if many else done["runs"][0])
+        return
+    for run in done["runs"]:
+        print_text(f"{run['key']}: {'added' if run['added'] else 'was here already'}")
+    if done["view"]:
+        print_text(f"with a view of {done['view']['page']}: {done['view']['name'] or 'no name'}")

@@ -33,6 +33,7 @@ TYPES = {
     "answers_expected": int, "tokens_expected": int, "noise_floor": float | int | None,
     "provenance": dict, "written": dict | None,
 }  # fmt: skip
+STATUSES = ("done", "incomplete", "cancelled", "failed")
 NUMBERS = ("tokens", "wall_seconds", "tokens_per_second", "jobs", "peak_memory_bytes")
 VERSION = re.compile(r"[0-9a-z]{1,40}(\+[0-9a-z]{1,40})?")
 TITLE, TEXT = 300, 100_000  # characters
@@ -53,7 +54,10 @@ class Part(NamedTuple):
 def describe(store: Store, run: Run) -> dict:
     """What is told of a run beside its rows."""
     about = {"key": run.key, "spec": store.spec(run.key), "code_version": run.code_version}
-    return about | {field: getattr(run, field) for field in CARRIED}
+    about |= {field: getattr(run, field) for field in CARRIED}
+    if run.status not in STATUSES:  # a control that is at work again
+        about["status"] = "incomplete"
+    return about
 
 
 def tables(store: Store, run: Run) -> dict[str, pa.Table]:
@@ -157,7 +161,7 @@ def _check_about(told: str, about: object) -> None:
     for field in ("copies", "answers_expected", "tokens_expected"):
         if not 0 <= about[field] < 2**31:
             raise refuse(f"run.json: {field} is out of range")
-    if about["status"] not in ("done", "incomplete", "cancelled", "failed"):
+    if about["status"] not in STATUSES:
         raise refuse(f"run.json: status {about['status'][:40]!r} is unknown")
     if len(about["title"]) > TITLE:
         raise refuse(f"run.json: the title of {told} has more than {TITLE} characters")

@@ -89,6 +89,7 @@ def trace_answer(engine: Engine, run: Run, body: dict) -> Response:
 
 def wanted_trace(engine: Engine, run: Run, body: dict) -> TraceWanted:
     """Check the request against the run and its model; SpecError names each bad field."""
+    from engine.eviction.spec import POOLED, method_of
     from engine.eviction.trace import FAR, TOP
     from engine.models.loader import facts
 
@@ -118,6 +119,9 @@ def wanted_trace(engine: Engine, run: Run, body: dict) -> TraceWanted:
         layers = ", ".join(map(str, known.full_layers))
         told = f"layer {body['layer']} has a sliding window and evicts nothing; those that do: "
         errors = [FieldError("layer", told + layers)]
+    if not errors and method_of(spec, body["arm"]).kind == POOLED:
+        told = f"arm {body['arm']} pools tokens and judges none; its traces would be empty"
+        errors = [FieldError("arm", told)]
     if errors:
         raise SpecError(*errors)
     return TraceWanted(run.key, run.id, *(body[name] for name in (*limits, *more)))

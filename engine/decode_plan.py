@@ -23,8 +23,8 @@ from engine.estimate import (
     refuse,
     size,
 )
-from engine.eviction.schedule import resident
-from engine.eviction.spec import FULL, Arm, arms, label, method_options, prompt_tokens
+from engine.eviction.arms import Arm, arms, held_by, prompt_tokens
+from engine.eviction.spec import FULL, label, method_options
 from engine.registry import FieldError, SpecError
 
 PREVIEWED = 8  # prompts that are made for a plan, where all are of one length
@@ -93,8 +93,7 @@ def arm_numbers(arm: Arm, facts: Any, total: int) -> dict:
 
 def told_arms(spec: Any, length: int, numbers: list[dict]) -> list[dict]:
     """Arms as statistics and pages read them, from the numbers that are kept with a run."""
-    methods = [(spec.methods[0], None)]
-    methods += [(memory, b) for memory in spec.methods[1:] for b in spec.budgets]
+    methods = [(memory, b) for memory in spec.methods for b in spec.budgets_of(memory)]
     total, found = length + spec.steps, []
     for index, ((memory, _), own) in enumerate(zip(methods, numbers, strict=True)):
         options = method_options(memory)
@@ -119,7 +118,7 @@ def arm_line(spec: Any, arm: Arm, facts: Any, length: int) -> dict:
     """One arm of a plan: its budget in three units, its bytes, and what its schedule holds."""
     numbers = arm_numbers(arm, facts, length + spec.steps)
     share = 1.0 if arm.budget is None else min(arm.budget / (length + spec.steps), 1.0)
-    held = resident(arm.memory, length, spec.steps, spec.prefill)
+    held = held_by(arm.memory, spec, length)
     return {
         "arm": arm.index,
         "method": arm.memory.kind,
@@ -224,7 +223,7 @@ def _seconds(spec: Any, facts: Any, arm: Arm, length: int) -> float:
     rows, total = min(spec.batch, spec.samples), length + spec.steps
     rate = compute_rate(spec.model, facts, total)
     weights = least_seconds(spec.model, facts)
-    period = max(getattr(arm.memory, "period", PIECE), 1)
+    period = max(getattr(arm.memory, "period", getattr(arm.memory, "stride", PIECE)), 1)
     writes = arm.index == 0 or spec.mode == "free"
     step = 1 if writes else min(period, PIECE)
     whole = spec.prefill == "whole" or arm.index == 0

@@ -9,8 +9,9 @@ import pytest
 import tiny
 
 from engine import decode_plan
+from engine.eviction.arms import arms
 from engine.eviction.schedule import resident
-from engine.eviction.spec import arms, evicting
+from engine.eviction.spec import evicting
 from engine.models.facts import Facts
 from engine.registry import SpecError
 from engine.specs import SweepSpec

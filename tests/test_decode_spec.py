@@ -11,16 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import version
+from engine.eviction.arms import arms
 from engine.eviction.schedule import least, resident
-from engine.eviction.spec import (
-    MOST_METHODS,
-    SHARED,
-    DecodeSpec,
-    arms,
-    decode_schema,
-    evicting,
-    joined,
-)
+from engine.eviction.spec import MOST_METHODS, SHARED, DecodeSpec, decode_schema, evicting, joined
 from engine.kinds import evicts, kind_of, read_spec
 from engine.registry import MEMORIES, Registry, SpecError
 
@@ -167,8 +160,8 @@ BAD = [
     ({"methods": ["beacon"]}, "methods[0]", "table of options"),
     ({"methods": [{}]}, "methods[0].kind", "missing"),
     ({"methods": [{"kind": "beacn"}]}, "methods[0].kind", "did you mean 'beacon'?"),
-    ({"methods": [{"kind": "pooled"}]}, "methods[0].kind", "evicts nothing"),
-    ({"methods": [{"kind": "trained"}]}, "methods[0].kind", "evicts nothing"),
+    ({"methods": [{"kind": "pooled", "budget": 9}]}, "methods[0].budget", "unknown"),
+    ({"methods": [{"kind": "trained"}]}, "methods[0].kind", "drops nothing"),
     ({"methods": [{"kind": "full", "x": 1}]}, "methods[0].x", "unknown option"),
     ({"methods": [{"kind": "beacon", "n_becon": 1}]}, "methods[0].n_becon", "'n_beacon'?"),
     ({"methods": [{"kind": "beacon", "prefix": -1}]}, "methods[0].prefix", "at least 0"),

@@ -4,11 +4,12 @@ import pytest
 import torch
 from evicting import held, loaded, memory, run, tokens
 
+from engine.eviction.arms import arms
 from engine.eviction.base import NEVER, Clock, options_told
 from engine.eviction.rpc import PRESETS as RPC
 from engine.eviction.schedule import fitted, least, resident
 from engine.eviction.snapkv import PRESETS as SNAPKV
-from engine.eviction.spec import DecodeSpec, arms
+from engine.eviction.spec import DecodeSpec
 from engine.registry import MEMORIES, SpecError, to_options
 
 

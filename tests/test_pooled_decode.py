@@ -1,14 +1,22 @@
 """The chunked memory as a cache against the scoring path, which keeps every token and masks."""
 
+import decode_runs
+import numpy as np
 import pytest
+import tiny
 import torch
 from decoders import pooled
 from evicting import loaded, tokens
 
+from engine.eviction.arms import arms, prompt_tokens
 from engine.eviction.pooled_decode import PooledDecoder
+from engine.eviction.pooled_schedule import resident_pooled
+from engine.eviction.sweep import decode, kept_after
 from engine.memory.attention import reading
 from engine.memory.rotary import Rotary
 from engine.models import catalog
+from engine.models.loader import load_model
+from engine.registry import SpecError
 
 LENGTH, CONTEXT = 37, 20
 GEOMETRIES = {
@@ -147,3 +155,61 @@ def test_a_real_model_in_float32():
     states, decoder = decoded(model, memory, ids, 50, 1)
     assert (states - expected).norm() < 1e-3 * expected.norm()
     assert len(decoder.events) == 6
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+@pytest.mark.parametrize("prefill", ["whole", "streamed"])
+def test_what_is_held_is_known_before_a_run(geometry, prefill):
+    """The counts of the schedule are the decoder's own, after every token."""
+    model, ids = loaded(), tokens(rows=1, length=LENGTH)
+    memory = pooled(**GEOMETRIES[geometry])
+    if prefill == "streamed" and memory.when == "after_context":
+        return  # refused by the spec
+    decoder = PooledDecoder(model, memory, 1)
+    prompt, rest = ids[:, :CONTEXT], ids[:, CONTEXT:]
+    _ = decoder.prefill(prompt) if prefill == "whole" else decoder.read(prompt)
+    decoder.read(rest)
+    kept = [count for count, _ in kept_after(decoder, CONTEXT, LENGTH - CONTEXT)]
+    told = resident_pooled(memory, model.facts.full_layers, CONTEXT, LENGTH - CONTEXT, prefill)
+    assert told.last == decoder.clock.kept == kept[-1]
+    assert told.mean == pytest.approx(sum(kept) / len(kept), abs=1e-9)
+    assert told.peak == decoder.peak
+    assert told.events == len(decoder.events)
+
+
+def test_a_decode_run_scores_it_beside_methods_that_evict(tmp_path):
+    """One arm, whatever the budgets; as many bytes as it holds; the scoring path's numbers."""
+    spec = decode_runs.make(
+        model={"id": str(tiny.make_model(tmp_path))},
+        methods=[
+            {"kind": "pooled", "window": 4, "stride": 4, "local": 16, "sinks": 4},
+            {"kind": "streaming", "sinks": 2},
+        ],
+    )
+    assert spec.arm_count == 1 + 1 + 2
+    model = load_model(spec.model)
+    samples = spec.task.samples(model.tokenizer, spec.samples, spec.seed)
+    made = arms(spec, prompt_tokens(samples))
+    assert [arm.memory.kind for arm in made] == ["full", "pooled", "streaming", "streaming"]
+    own = [batch for batch in decode(spec, model, samples) if batch.arm == 1]
+    rows = own[0].tables
+    steps = rows["decode_steps"].to_pandas()
+    mean = steps[steps["sample"] == 0]["kept"].mean()
+    assert made[1].budget == round(mean)
+    costs = rows["decode_costs"].to_pandas().iloc[0]
+    assert costs["mean_bytes"] < costs["peak_bytes"]
+    sample = samples[0]
+    full = next(b for b in decode(spec, model, samples) if b.arm == 0)
+    told = full.tables["decode_steps"].to_pandas()
+    written = told[told["sample"] == 0]["token_id"].tolist()
+    ids = torch.tensor([[*sample.prompt, *written]])
+    states = scored(model, made[1].memory, ids)[0, len(sample.prompt) - 1 : -1]
+    logits = model.model.get_output_embeddings()(states).double().log_softmax(-1)
+    expected = logits.gather(1, torch.tensor(written)[:, None])[:, 0].detach().numpy()
+    found = steps[steps["sample"] == 0]["logprob"].to_numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_after_the_context_needs_a_prompt_that_is_read_at_once():
+    with pytest.raises(SpecError, match="whole works"):
+        decode_runs.make(methods=[{"kind": "pooled", "when": "after_context"}], prefill="streamed")

@@ -11,88 +11,18 @@ from __future__ import annotations
 
 import copy
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from engine.eviction.cache import KeptLayer
 from engine.eviction.decode import PIECE, Decoder, Event
+from engine.eviction.pooled_schedule import Grid, shared_grids
 from engine.memory.attention import READING, Layout, Piece, reading
-from engine.memory.base import NEVER, Plan
+from engine.memory.base import Plan
 from engine.memory.full import Full
 from engine.memory.rotary import Rotary, rotate, unrotate
-
-
-class Settled(NamedTuple):
-    """Entries that there are then; held tokens that stay, and those of them that are seen."""
-
-    ready: int
-    index: Tensor | None  # None: all
-    exact: Tensor | None
-
-
-class Grid:
-    """When entries come and tokens go in layers of one plan: counts, no keys.
-
-    comes (E,): the first query that sees an entry; goes (N,): the first that does not see a token
-    itself; used (N,): the last entry that is made of a token, −1 where none is.
-    """
-
-    def __init__(self, plan: Plan, context_end: int | None):
-        real = (plan.last[0] < NEVER).nonzero()[:, 0]
-        self.plan, self.real = plan, real
-        self.index, self.last = plan.index[0, real], plan.last[0, real]
-        closed = 0 if plan.beside else plan.local
-        tokens = torch.arange(plan.covered.shape[1])
-        covered = plan.covered[0]
-        if context_end is None:
-            self.comes = self.last + closed
-            self.goes = torch.where(covered < NEVER, covered + closed, NEVER)
-            if plan.beside:
-                self.goes = torch.maximum(self.goes, tokens + plan.local)
-        else:
-            reach = context_end - 1 - closed
-            self.comes = torch.where(self.last <= reach, context_end, NEVER)
-            left = covered <= reach
-            if plan.beside:
-                left &= tokens <= context_end - 1 - plan.local
-            self.goes = torch.where(left, context_end, NEVER)
-        self.goes[: plan.sinks] = NEVER
-        self.used = self._used(len(tokens))
-        found = torch.cat([self.comes, self.goes]).unique()
-        self.moments = found[found < NEVER]
-        self._known: tuple = ((), None)  # layers of one grid ask the same, one after another
-
-    def _used(self, length: int) -> Tensor:
-        """Entries that never come use nothing."""
-        used = torch.full((length,), -1)
-        weighty = (self.plan.k_weight[0, self.real] > 0) | (self.plan.v_weight[0, self.real] > 0)
-        weighty &= (self.comes < NEVER)[:, None]
-        entries = torch.arange(len(self.real))[:, None].expand_as(self.index)
-        return used.scatter_reduce_(0, self.index[weighty], entries[weighty], "amax")
-
-    def room(self, query: int) -> int:
-        """Queries from this one on that see the same entries and tokens."""
-        later = self.moments[self.moments > query]
-        return int(later[0]) - query if len(later) else PIECE
-
-    def settled(self, query: int, seen: int, entries: int, places: Tensor) -> Settled:
-        """What a layer does before that query, which holds `places` (n,) of `seen` tokens.
-
-        A window that closes with a token not read yet (L = 0) waits for it.
-        """
-        asked = (query, seen, entries, len(places))
-        if self._known[0] != asked:
-            ready = int(((self.comes <= query) & (self.last < seen)).sum())
-            here = places.cpu()
-            exact = self.goes[here] > query
-            held = exact | (self.used[here] >= max(ready, entries))
-            index = None if held.all() else held.nonzero()[:, 0].to(places.device)
-            exact = exact[held]
-            exact = None if exact.all() else exact.nonzero()[:, 0].to(places.device)
-            self._known = (asked, Settled(ready, index, exact))
-        return self._known[1]
 
 
 class PooledLayer(KeptLayer):
@@ -283,16 +213,10 @@ class PooledDecoder(Decoder):
         if length <= self.horizon:
             return
         self.horizon = 2 * length + self.pooling.window
-        shared: dict[tuple, Grid] = {}
-        for number, layer in zip(self.layers, self.kept_layers, strict=True):
-            plan = self.pooling.plan(number, self.horizon, self.origin)
-            if plan is None:
-                continue
-            name = tuple(plan.last[0].tolist())
-            if name not in shared:
-                shared[name] = Grid(plan, self.context_end)
-            layer.grid = shared[name]
-        self.grids = list(shared.values())
+        found = shared_grids(self.pooling, self.layers, self.horizon, self.origin, self.context_end)
+        for grid, layer in zip(found, self.kept_layers, strict=True):
+            layer.grid = grid
+        self.grids = list({id(grid): grid for grid in found if grid}.values())
 
     def _settle(self) -> None:
         """What the next query does not need goes now."""
@@ -304,7 +228,7 @@ class PooledDecoder(Decoder):
                     layer.settle(self.clock.seen)
         held = [layer.kept + layer.entries for layer in self.kept_layers]
         self.clock.kept = round(sum(held) / len(held))
-        if self.clock.kept < before:
+        if self.clock.kept != before:  # an entry may come before its tokens go
             self.clock.events += 1
             seconds, told = time.perf_counter() - start, self.retained()
             self.events.append(Event(self.clock.seen, before, self.clock.kept, seconds, told))

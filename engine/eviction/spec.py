@@ -10,12 +10,11 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from engine.eviction.base import options_told
-from engine.eviction.schedule import MOST_BUDGET, fitted, least, resident
+from engine.eviction.schedule import MOST_BUDGET
 from engine.models.controlled import shelf
 from engine.registry import (
     MEMORIES,
@@ -37,8 +36,7 @@ UNITS = ("tokens", "kept", "removed")
 FAIRNESS = ("time_average", "own")
 MOST_BUDGETS, MOST_METHODS = 8, 16
 SHARED = ("budget", "when")  # options of a memory that the run decides: `budgets`, `prefill`
-FULL = "full"
-NEAR = 0.02  # by how much of it a mean may pass the one asked for
+FULL, POOLED = "full", "pooled"
 
 
 @dataclass(frozen=True)
@@ -192,7 +190,11 @@ class DecodeSpec(Decoding):
 
     @property
     def arm_count(self) -> int:
-        return 1 + (len(self.methods) - 1) * len(self.budgets)
+        return sum(len(self.budgets_of(memory)) for memory in self.methods)
+
+    def budgets_of(self, memory: Any) -> tuple:
+        """What a method is run at: all budgets, or its own where its options decide it."""
+        return self.budgets if getattr(memory, "evicts", False) else (None,)
 
     @property
     def parts(self) -> int:
@@ -221,74 +223,42 @@ class DecodeSpec(Decoding):
         told = "compresses once, at the end of a prompt that was read at once; whole works"
         if self.prefill == "streamed":
             for memory in self.methods[1:]:
-                if memory.once:
+                if getattr(memory, "once", False) or _after_context(memory):
                     return [FieldError("prefill", f"{label(memory)} {told}")]
         if self.fair != "own" or self.unit != "tokens":
             return []
-        pairs = [(i, m) for m in self.methods[1:] for i in range(len(self.budgets))]
-        return [e for i, m in pairs for e in _refusals(m, self.budgets[i], i)]
+        those = [memory for memory in self.methods[1:] if getattr(memory, "evicts", False)]
+        pairs = [(i, m) for m in those for i in range(len(self.budgets))]
+        return [e for i, m in pairs for e in refusals(m, self.budgets[i], i)]
 
 
-def prompt_tokens(samples: list) -> int:
-    """The length for which a run's arms are made: the mean of its prompts' lengths."""
-    return round(sum(len(sample.prompt) for sample in samples) / len(samples))
+def method_of(spec: DecodeSpec, arm: int) -> Any:
+    """The memory of an arm's number, its options without the arm's budget."""
+    return [memory for memory in spec.methods for _ in spec.budgets_of(memory)][arm]
 
 
-class Arm(NamedTuple):
-    """One method at one budget: `memory` carries the method's own budget, `budget` the asked one
-    in entries per KV head (None for the full cache); `label` names the method, not the budget."""
-
-    index: int
-    memory: Any
-    budget: int | None
-    label: str
-
-
-def arms(spec: DecodeSpec, prompt_tokens: int) -> list[Arm]:
-    """All arms of a run over prompts of that many tokens; arm 0 is the full cache.
-
-    SpecError where a budget cannot hold what a method protects, with the least that works.
-    """
-    made, errors = [Arm(0, spec.methods[0], None, FULL)], []
-    for memory in spec.methods[1:]:
-        for i, asked in enumerate(spec.budgets):
-            budget = spec.tokens_of(asked, prompt_tokens)
-            own = dataclasses.replace(memory, budget=budget)
-            if spec.fair == "own":
-                errors += _refusals(memory, budget, i)
-            else:
-                own = fitted(memory, budget, prompt_tokens, spec.steps, spec.prefill)
-                held = resident(own, prompt_tokens, spec.steps, spec.prefill).mean
-                if held > budget + max(1, NEAR * budget) and own.budget <= least(memory):
-                    errors.append(_above(own, held, budget, i))
-            made.append(Arm(len(made), own, budget, label(memory)))
-    if errors:
-        raise SpecError(*errors)
-    return made
+def _after_context(memory: Any) -> bool:
+    return memory.kind == POOLED and memory.when == "after_context"
 
 
 def label(memory: Any) -> str:
     """ "beacon, n_beacon 8": the kind, with the options that are not as usual."""
+    if memory.kind == POOLED:
+        return memory.phrase()
     told = options_told(memory)
     return f"{memory.kind}, {told}" if told else memory.kind
 
 
 def method_options(memory: Any) -> dict:
     """A method's dict form: all options but those that the run decides."""
+    if memory.kind == POOLED:
+        return to_options(memory)
     return {name: value for name, value in to_options(memory).items() if name not in SHARED}
 
 
-def _refusals(memory: Any, budget: int, at: int) -> list[FieldError]:
+def refusals(memory: Any, budget: int, at: int) -> list[FieldError]:
     problems = dataclasses.replace(memory, budget=budget).check()
     return [FieldError(f"budgets[{at}]", f"{memory.kind}: {e.message}") for e in problems]
-
-
-def _above(memory: Any, held: float, budget: int, at: int) -> FieldError:
-    return FieldError(
-        f"budgets[{at}]",
-        f"{memory.kind} holds {held:.0f} entries on average at the least budget it takes "
-        f"({memory.budget}), more than {budget}; {math.ceil(held)} tokens is the least that works",
-    )
 
 
 def _model(values: Any) -> ModelSpec:
@@ -312,7 +282,7 @@ def _methods(values: Any) -> tuple:
         told = f"must be a list of tables, not {shown(values)}"
         raise SpecError(FieldError("methods", told))
     if not 1 <= len(values) <= MOST_METHODS:
-        known = ", ".join(sorted(evicting()))
+        known = ", ".join(sorted((*evicting(), POOLED)))
         told = f"must name 1 to {MOST_METHODS} methods, not {len(values)}; known: {known}"
         raise SpecError(FieldError("methods", told))
     made, errors = [MEMORIES.build({"kind": FULL})], []
@@ -343,10 +313,11 @@ def _method(given: Any) -> Any:
     if not isinstance(given, dict) or "kind" not in given:
         return MEMORIES.build(given)  # which refuses it
     cls = MEMORIES.find(given["kind"])
-    if cls.kind == FULL:
+    if cls.kind in (FULL, POOLED):
         return MEMORIES.build(given)
     if not getattr(cls, "evicts", False):
-        told = f"{cls.kind} evicts nothing; the methods that do: {', '.join(sorted(evicting()))}"
+        known = ", ".join(sorted((*evicting(), POOLED)))
+        told = f"{cls.kind} drops nothing while decoding; the methods that do: {known}"
         raise SpecError(FieldError("memory.kind", told))
     for name, where in zip(SHARED, ("budgets", "prefill"), strict=True):
         if name in given:
@@ -370,12 +341,12 @@ def decode_schema() -> dict:
     from engine.eviction.prompts.base import PROMPTS
 
     methods = MEMORIES.schema()
-    for name in list(methods):
+    for name in evicting():
         fields = methods[name]["fields"]
         methods[name]["fields"] = [f for f in fields if f["name"] not in SHARED]
     return {
         "settings": fields_schema(Decoding),
-        "methods": {name: methods[name] for name in evicting()},
+        "methods": {name: methods[name] for name in (*evicting(), POOLED)},
         "prompts": PROMPTS.schema(),
         "most": {"budgets": MOST_BUDGETS, "methods": MOST_METHODS},
     }

@@ -16,9 +16,11 @@ import torch
 from torch import Tensor
 
 from engine.eviction import rows
+from engine.eviction.arms import Arm, arms, prompt_tokens
 from engine.eviction.decode import Decoder
+from engine.eviction.pooled_decode import PooledDecoder
 from engine.eviction.samples import DecodeSample
-from engine.eviction.spec import Arm, arms, prompt_tokens
+from engine.eviction.spec import POOLED
 from engine.eviction.writing import CAP, Writer, Written
 from engine.models.head import Head
 from engine.tasks.text import piece
@@ -105,7 +107,8 @@ class Lane:
         return self._written
 
     def _decoder(self, arm: Arm, group: list[DecodeSample]) -> Decoder:
-        return Decoder(
+        kind = PooledDecoder if arm.memory.kind == POOLED else Decoder
+        return kind(
             self.loaded,
             arm.memory,
             len(group),

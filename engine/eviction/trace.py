@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from engine.eviction.arms import Arm, arms, prompt_tokens
 from engine.eviction.base import attention, causal
 from engine.eviction.decode import Decoder, Detail, Event, _Queries
 from engine.eviction.queries import fps, pick, unit
 from engine.eviction.restore import hiding, with_span
 from engine.eviction.samples import DecodeSample
-from engine.eviction.spec import Arm, arms, prompt_tokens
 from engine.eviction.sweep import Lane, batches, kept_after
 from engine.memory.rotary import unrotate
 from engine.models.head import Head

@@ -1,0 +1,76 @@
+"""The arms of a decode run: each method at each budget, with a budget of its own that is fair.
+
+Counts alone decide them, so that a run is known before it starts.  Knows specs and schedules.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, NamedTuple
+
+from engine.eviction.schedule import Resident, fitted, least, resident
+from engine.eviction.spec import FULL, POOLED, DecodeSpec, label, refusals
+from engine.registry import FieldError, SpecError
+
+NEAR = 0.02  # by how much of it a mean may pass the one asked for
+
+
+def prompt_tokens(samples: list) -> int:
+    """The length for which a run's arms are made: the mean of its prompts' lengths."""
+    return round(sum(len(sample.prompt) for sample in samples) / len(samples))
+
+
+class Arm(NamedTuple):
+    """One method at one budget: `memory` carries the method's own budget, `budget` the asked one
+    in entries per KV head (None for the full cache); `label` names the method, not the budget."""
+
+    index: int
+    memory: Any
+    budget: int | None
+    label: str
+
+
+def arms(spec: DecodeSpec, prompt_tokens: int) -> list[Arm]:
+    """All arms of a run over prompts of that many tokens; arm 0 is the full cache.
+
+    SpecError where a budget cannot hold what a method protects, with the least that works.
+    """
+    made, errors = [Arm(0, spec.methods[0], None, FULL)], []
+    for memory in spec.methods[1:]:
+        if memory.kind == POOLED:
+            held = held_by(memory, spec, prompt_tokens)
+            made.append(Arm(len(made), memory, max(1, round(held.mean)), label(memory)))
+            continue
+        for i, asked in enumerate(spec.budgets):
+            budget = spec.tokens_of(asked, prompt_tokens)
+            own = dataclasses.replace(memory, budget=budget)
+            if spec.fair == "own":
+                errors += refusals(memory, budget, i)
+            else:
+                own = fitted(memory, budget, prompt_tokens, spec.steps, spec.prefill)
+                held = resident(own, prompt_tokens, spec.steps, spec.prefill).mean
+                if held > budget + max(1, NEAR * budget) and own.budget <= least(memory):
+                    errors.append(_above(own, held, budget, i))
+            made.append(Arm(len(made), own, budget, label(memory)))
+    if errors:
+        raise SpecError(*errors)
+    return made
+
+
+def held_by(memory: Any, spec: DecodeSpec, prompt: int) -> Resident:
+    """What a method holds over a run; a chunked memory's own options alone decide it."""
+    if memory.kind != POOLED:
+        return resident(memory, prompt, spec.steps, spec.prefill)
+    from engine.eviction.pooled_schedule import resident_pooled
+    from engine.models.loader import facts
+
+    return resident_pooled(memory, facts(spec.model).full_layers, prompt, spec.steps, spec.prefill)
+
+
+def _above(memory: Any, held: float, budget: int, at: int) -> FieldError:
+    return FieldError(
+        f"budgets[{at}]",
+        f"{memory.kind} holds {held:.0f} entries on average at the least budget it takes "
+        f"({memory.budget}), more than {budget}; {math.ceil(held)} tokens is the least that works",
+    )

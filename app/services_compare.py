@@ -52,13 +52,20 @@ def compare(keys: tuple[str, ...], base: str = "") -> Compared:
     if not known:
         return Compared(None, missing)
     try:
-        return Compared(_settled(known, base if base in known else ""), missing)
+        return Compared(_settled(known, base if base not in missing else ""), missing)
     except _Moving as moving:
         return Compared(moving.told, missing)
     except Refused as refused:
-        return Compared(None, missing, services.reasons(refused))
+        told = services.reasons(refused)
+        if base and any(_field(error) == "base" for error in refused.errors):
+            return compare(known, "")._replace(missing=missing, reason=f"The baseline {told}")
+        return Compared(None, missing, told)
     except NotFound as unknown:
         return Compared(None, missing, services.reason(unknown))
+
+
+def _field(error: Any) -> str:
+    return str(error.get("field") if isinstance(error, dict) else error[0])
 
 
 def _exists(key: str) -> bool:

@@ -64,7 +64,11 @@ class FakeCompare(FakeEviction):
         runs = [self._side(key) for key in keys]
         sweeps = [key for key in keys if self.specs[key].get("kind") != "decode"]
         controlled = [k for k in sweeps if SweepSpec.from_dict(self.specs[k]).control is not None]
+        if base is not None and base not in keys:
+            raise Refused(FieldError("base", f"{base} is none of the compared runs"))
         is_control = base is None and bool(controlled)
+        if len(keys) == 1 and not is_control:
+            raise Refused(FieldError("keys", f"{keys[0]} alone has no control to stand beside"))
         if is_control:
             runs = [self._control(controlled[0]), *runs]
         else:
@@ -175,21 +179,23 @@ class FakeCompare(FakeEviction):
 
     @staticmethod
     def _axes(runs: list[dict]) -> dict:
-        fine = {"ok": True, "reason": ""}
-        names = ("curve", "residues", "spectrum", "tokens", "attention", "timeline", "pairs")
-        axes = {name: dict(fine) for name in names}
-        other = [run["name"] for run in runs if run["kind"] != runs[0]["kind"]]
-        tasks = [run["name"] for run in runs if run["task"] != runs[0]["task"]]
-        if other:
-            for name in names:
-                told = f"{other[0]} is of another kind than {runs[0]['name']}"
-                axes[name] = {"ok": False, "reason": told}
-        elif tasks:
-            told = f"{tasks[0]} was asked another task than {runs[0]['name']}"
-            for name in ("tokens", "attention", "pairs"):
-                axes[name] = {"ok": False, "reason": told}
-        if not any(run["kind"] == "decode" for run in runs):
-            axes["timeline"] = {"ok": False, "reason": "no run here decodes"}
+        def why(name: str, run: dict) -> str:
+            decode = run["kind"] == "decode"
+            if name == "timeline":
+                return "" if decode else "only decode runs keep a timeline"
+            if name == "pairs":
+                return ""
+            if decode:
+                return "a decode run has no phases"
+            other = run["task"] != runs[0]["task"]
+            return "another task, so other prompts" if other and name == "tokens" else ""
+
+        axes = {}
+        for name in ("curve", "residues", "spectrum", "tokens", "attention", "timeline", "pairs"):
+            whys = [why(name, run) for run in runs]
+            told = [f"{run['name']}: {w}" for run, w in zip(runs, whys, strict=True) if w]
+            keys = [run["key"] for run, w in zip(runs, whys, strict=True) if not w]
+            axes[name] = {"ok": bool(keys), "reason": "; ".join(told), "keys": keys}
         return axes
 
     # ---- POST /vary, GET /compare/text

@@ -48,8 +48,8 @@ def read() -> Asked:
         notes.append(f"At most {MOST} runs stand side by side: the first {MOST} are shown.")
     keys = tuple(known[:MOST])
     base = st.query_params.get("base", "")
-    if base and base not in keys:
-        notes.append(f"The baseline “{base[:24]}” is none of the runs; another is taken.")
+    if base and not state.well_formed(base):
+        notes.append(f"The baseline “{base[:24]}” is no key of a run; the usual one is taken.")
         base = ""
     st.session_state[KEPT] = keys
     return Asked(keys, base, tuple(notes))
@@ -62,8 +62,9 @@ def write(keys: Sequence[str], base: str | None = None) -> None:
         st.query_params["runs"] = ",".join(keys)
     else:
         st.query_params.pop("runs", None)
-    kept = st.query_params.get("base", "") if base is None else base
-    if kept and kept in keys:
+    before = st.query_params.get("base", "")
+    kept = before if base is None and before in keys else base
+    if kept:
         st.query_params["base"] = kept
     else:
         st.query_params.pop("base", None)

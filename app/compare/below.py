@@ -29,8 +29,7 @@ def below(subject: Subject) -> None:
 def _pairs(subject: Subject, look: Look) -> None:
     whole = frames.differences(subject, FRACTIONS, look)
     held = frames.paired(whole)
-    name = subject.base["name"]
-    name = "the full cache" if name == "Full cache" else name
+    name = claims.base_name(subject)
     told = "Paired by prompt, 95 %. Hollow: p ≥ .05 " + (
         f"after {subject.told['adjusted']}" if subject.told.get("adjusted") else ""
     )

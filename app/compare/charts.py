@@ -60,9 +60,8 @@ def choice(subject: Subject) -> str:
 
 def draw(subject: Subject, chart: str) -> None:
     """One chart of all runs; where some do not compare, which and why, and the rest."""
-    ok, reason = subject.axis(AXES[chart])
-    if reason and not ok:
-        text("note", reason[:1].upper() + reason[1:].rstrip(".") + ".")
+    if apart := subject.apart(AXES[chart]):
+        text("note", apart)
     DRAW[chart](subject)
 
 

@@ -6,7 +6,7 @@ Pure.  A heading never says more than the adjusted tests and intervals allow.
 from __future__ import annotations
 
 from app.compare.subject import Subject, moving
-from app.words import count, joined, number, sentence
+from app.words import count, joined, sentence
 
 PLAIN = {
     "curves": "The same curve of each run, on one scale",
@@ -74,7 +74,8 @@ def _all(n: int) -> str:
 def note(subject: Subject, chart: str) -> str:
     name = subject.base["name"]
     if name == "Full cache":
-        name = "full cache on the same copies"
+        plain = {"tokens": "the full cache"}
+        name = plain.get(chart, "full cache on the same copies")
     return NOTES[chart].format(base=name)
 
 
@@ -98,19 +99,14 @@ def differences(subject: Subject) -> str:
             told.append(f"none told apart in the {noun}")
     if not told:
         return "Nothing is paired with the baseline"
+    return f"Against {base_name(subject)}: {', '.join(told)}"
+
+
+def base_name(subject: Subject) -> str:
+    """The baseline in the middle of a sentence."""
     name = subject.base["name"]
-    name = "the full cache" if name == "Full cache" else name
-    return f"Against {name}: {', '.join(told)}"
+    return "the full cache" if name == "Full cache" else name
 
 
 def _of(k: int, n: int) -> str:
     return ("it is" if n == 1 else "both" if n == 2 else f"all {n}") if k == n else f"{k} of {n}"
-
-
-def adjusted(subject: Subject) -> str:
-    told = subject.told.get("adjusted") or ""
-    return f"p after {told}" if told else ""
-
-
-def gap(run: dict) -> str:
-    return number(run["numbers"].get("gap"))

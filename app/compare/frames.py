@@ -24,7 +24,11 @@ COLUMNS = {
 
 def rows(run: dict, part: str) -> pd.DataFrame:
     """residues, folded or spectrum of a run as numbers; empty where it has none."""
-    told = pd.DataFrame(run.get(part) or [], columns=COLUMNS[part])
+    told = pd.DataFrame(run.get(part) or [])
+    if part == "spectrum" and "power" in told:  # as shares of the variance, whatever came
+        whole = float(told["power"].sum()) or 1.0
+        told["power"] = told["share"] if "share" in told else told["power"] / whole
+    told = told.reindex(columns=COLUMNS[part]).replace([np.inf, -np.inf], np.nan)
     return told.astype(float).dropna(subset=COLUMNS[part][:2]).reset_index(drop=True)
 
 
@@ -50,9 +54,10 @@ def note(run: dict, part: str) -> str:
 
 
 def panels(subject: Subject, part: str, look: Look) -> list[Panel]:
-    """A panel of each run but the baseline, in the order of the page."""
+    """A panel of each run that shares the picture, but the baseline, in the order of the page."""
     out = []
-    for run in subject.others:
+    axis = {"residues": "curve", "folded": "residues", "spectrum": "spectrum"}[part]
+    for run in [run for run in subject.others if run in subject.on(axis)]:
         frame = rows(run, part)
         stride = int(run["stride"]) if run.get("stride") else None
         size = int(run.get("modulus") or 2)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import services, state
+from app import services
 from app.compare import address, vary
 from app.compare.subject import NAMES, Subject
 from app.services_compare import MOST
 from app.style import html_of, text
-from app.words import ago, count, prose
+from app.words import ago, count, prose, sentence
 
 FOUND = 12  # runs listed of a search
 RECENT = "compare-recent"  # chips that were taken away stay at hand
@@ -26,6 +26,7 @@ def words(subject: Subject) -> None:
         html_of("context", context(subject))
         + html_of("finding", finding, tag="div")
         + (html_of("doubt", doubt) if doubt else "")
+        + "".join(html_of("note", sentence(note)) for note in told.get("warnings") or ())
     )
 
 
@@ -180,7 +181,8 @@ def _baseline(subject: Subject) -> None:
     """The usual one, or one of the runs."""
     keys = list(subject.asked.keys)
     names = {run["key"]: run["name"] for run in subject.runs}
-    options = ["", *[k for k in keys if k in names]]
+    own = [subject.base["key"]] if subject.base.get("is_control") and subject.asked.base else []
+    options = ["", *dict.fromkeys([*own, *[k for k in keys if k in names]])]
     widget = "c:base"
     wanted = subject.asked.base
     st.session_state[widget] = wanted if wanted in options else ""
@@ -196,7 +198,3 @@ def _baseline(subject: Subject) -> None:
         key=widget,
         on_change=changed,
     )
-
-
-def look_theme() -> str:
-    return state.theme()

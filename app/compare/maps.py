@@ -12,9 +12,9 @@ from app.eviction import frames as decoded
 from app.figures.compare import Panel
 from app.figures.compare_maps import Cells, maps
 from app.figures.compare_maps import timelines as timelines_figure
-from app.figures.theme import look_of
+from app.figures.theme import Look, look_of
+from app.figures.timeline import STATES, colours
 from app.style import text
-from app.words import joined
 
 
 def place(subject: Subject, runs: list[dict], *, copies: bool, heads: str = "q_heads") -> dict:
@@ -66,9 +66,8 @@ def source(run: dict) -> tuple[str, bool]:
 
 
 def attention(subject: Subject) -> None:
-    runs = [run for run in subject.runs if run["kind"] != "decode"]
+    runs = [run for run in subject.on("attention") if run["kind"] != "decode"]
     if not runs:
-        text("note", "No run here is a sweep.")
         return
     at = place(subject, runs, copies=True)
     look = look_of(state.theme())
@@ -147,10 +146,8 @@ def _poll(runs: list[dict], at: dict) -> None:
 
 
 def timelines(subject: Subject) -> None:
-    runs = [run for run in subject.runs if run["kind"] == "decode"]
-    left = [run["name"] for run in subject.runs if run["kind"] != "decode"]
+    runs = [run for run in subject.on("timeline") if run["kind"] == "decode"]
     if not runs:
-        text("note", "No run here decodes: a timeline is of what a cache forgets while it does.")
         return
     at = place(subject, runs, copies=False, heads="kv_heads")
     look = look_of(state.theme())
@@ -176,10 +173,20 @@ def timelines(subject: Subject) -> None:
     alt = "Rows of tokens over tokens read, a run each"
     held = pd.concat(table, ignore_index=True)
     export.chart(fig, held, "compare-timelines", look, alt=alt, width=1200)
-    if left:
-        text("note", f"No timeline of {joined(left)}: not a decode run.")
+    st.html(legend(look))
     if waits:
         _poll_traces(runs, at)
+
+
+def legend(look: Look) -> str:
+    """What the shades of a timeline mean."""
+    shade = colours(look)
+    items = "".join(
+        f'<span class="ps-item"><span class="ps-square" style="background:{shade[state]}"></span>'
+        f"{words}</span>"
+        for state, words in STATES.items()
+    )
+    return f'<div class="ps-legend">{items}</div>'
 
 
 def arm(run: dict) -> int:

@@ -27,9 +27,8 @@ def tokens_of(run: dict, sample: int, shift: int) -> pd.DataFrame:
 
 
 def strips(subject: Subject) -> None:
-    runs = [run for run in subject.runs if run["kind"] != "decode"]
+    runs = [run for run in subject.on("tokens") if run["kind"] != "decode"]
     if not runs:
-        text("note", "Token rows are of sweeps; a decode run's texts stand further below.")
         return
     at = maps.place(subject, runs, copies=True, heads="")
     look = look_of(state.theme())

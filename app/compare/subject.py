@@ -50,10 +50,18 @@ class Subject:
             return mark(None, look)
         return mark([r["key"] for r in self.others].index(run["key"]), look)
 
-    def axis(self, name: str) -> tuple[bool, str]:
-        """Whether a picture compares, and if not, which runs are at odds and why."""
-        told = ((self.told or {}).get("axes") or {}).get(name) or {}
-        return bool(told.get("ok", True)), told.get("reason") or ""
+    def apart(self, axis: str) -> str:
+        """Which runs a picture does not compare and why, or ""."""
+        told = (self._axis(axis).get("reason") or "").strip().rstrip(".")
+        return told and told[:1].upper() + told[1:] + "."
+
+    def on(self, axis: str) -> list[dict]:
+        """Runs that share a picture, baseline first; one at work keeps its place."""
+        keys = self._axis(axis).get("keys")
+        return [run for run in self.runs if keys is None or run["key"] in keys or moving(run)]
+
+    def _axis(self, name: str) -> dict:
+        return ((self.told or {}).get("axes") or {}).get(name) or {}
 
 
 def moving(run: dict) -> bool:
@@ -77,8 +85,7 @@ def fresh(asked: address.Asked) -> Subject:
         name = f"{names[key]} ({key})" if key in names else f"Run {key}"
         notes.append(f"{name} is not here any more and is left out.")
     if answer.reason:
-        notes.append(answer.reason)
+        notes.append(answer.reason[:1].upper() + answer.reason[1:].rstrip(".") + ".")
     if answer.told:
         names |= {run["key"]: run["name"] for run in answer.told["runs"]}
-        notes += answer.told.get("warnings") or []
     return Subject(asked, answer.told, tuple(notes))

@@ -14,7 +14,6 @@ from app.figures.marks import swatch
 from app.figures.theme import Look
 from app.words import NOTHING, cache_size, count, number, p_value, seconds, sentence
 
-# Row → (label, whether more is worse is told by the sign alone, digits).
 MEASURES = {
     "mean": "Mean accuracy",
     "worst": "Worst phase",
@@ -29,7 +28,11 @@ PROBABILITY = {"joint": "Mean probability", "token": "Mean probability"}
 def table(subject: Subject, look: Look, *, every: bool, progress: dict[str, dict]) -> str:
     """The whole table.  `every`: all fields, not only those that differ.  progress: key → told."""
     runs = subject.runs
-    heads = "".join(_head(subject, run, look, progress.get(run["key"])) for run in runs)
+    told = [told_status(run, progress.get(run["key"])) for run in runs]
+    heads = "".join(
+        _head(subject, run, look, words if any(told) else None)
+        for run, words in zip(runs, told, strict=True)
+    )
     rows = [_settings(row) for row in subject.told["fields"] if every or row["differs"]]
     rows += [_row(label, runs, show, diff) for label, show, diff in measures(runs)]
     return (
@@ -38,13 +41,13 @@ def table(subject: Subject, look: Look, *, every: bool, progress: dict[str, dict
     )
 
 
-def _head(subject: Subject, run: dict, look: Look, progress: dict | None) -> str:
+def _head(subject: Subject, run: dict, look: Look, told: str | None) -> str:
     flags = '<span class="ps-flag">older code</span>' if run.get("stale") else ""
-    told = told_status(run, progress)
+    under = "" if told is None else f"<small>{escape(told)}</small>"
     return (
         f'<th scope="col" title="{escape(run.get("title") or run["phrase"] or run["key"])}">'
         f'<img src="{swatch(subject.mark(run, look))}" alt=""><b>{escape(run["name"])}</b>{flags}'
-        f"<small>{escape(told)}</small></th>"
+        f"{under}</th>"
     )
 
 

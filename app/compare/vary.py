@@ -13,7 +13,7 @@ from app.compare import address
 from app.compare.subject import Subject
 from app.services_compare import MOST
 from app.style import text
-from app.words import count, joined, prose, seconds, size
+from app.words import count, seconds, size
 
 LONGEST = 400  # characters of the values' field
 OTHER = "other"
@@ -146,7 +146,3 @@ def reason(error: Any) -> str:
     if isinstance(error, dict):
         return str(error.get("message") or error)
     return str(error[1]) if isinstance(error, list | tuple) and len(error) > 1 else str(error)
-
-
-def summary(names: list[str]) -> str:
-    return prose(joined(names))

@@ -20,6 +20,7 @@ from app.words import number
 
 ACROSS = 3  # panels in a row
 HEAD, PLOT, FOOT, SPACE = 76, 150, 46, 18  # px: head of a panel, its axes, their labels, between
+NAME = 34  # px: a head without numbers
 LEFT, GAP = 32, 0.055  # px left of the axes, for their labels; share of the width between two
 SIGNS = {"circle": "●", "diamond": "◆", "square": "■", "triangle-up": "▲", "x": "✖"}
 
@@ -50,8 +51,10 @@ def grid(
     left: int = LEFT,
 ) -> go.Figure:
     """Axes and heads of the panels, empty: axes `x`, `x2`, … zoom together."""
+    across = max(2, min(across, len(panels)))
     rows = max(1, math.ceil(len(panels) / across))
-    block = HEAD + plot + FOOT
+    above = HEAD if any(panel.numbers for panel in panels) else NAME
+    block = above + plot + FOOT
     inner = rows * block + (rows - 1) * SPACE
     fig = go.Figure()
     fig.update_layout(
@@ -65,7 +68,7 @@ def grid(
     wide = (1 - (across - 1) * GAP) / across
     for i, panel in enumerate(panels):
         row, column = divmod(i, across)
-        top = 1 - (row * (block + SPACE) + HEAD) / inner
+        top = 1 - (row * (block + SPACE) + above) / inner
         name = suffix(i)
         linked = {"matches": "x"} if i else {}
         fig.layout[f"xaxis{name}"] = dict(
@@ -83,7 +86,7 @@ def grid(
             automargin=False,
             **({"matches": "y"} if i else {}),
         )
-        put(fig, labels=_head(panel, look, name, left))
+        put(fig, labels=_head(panel, look, name, left, above))
         if not len(panel.frame) and panel.note:
             middle = dict(x=0.5, y=0.5, xref=f"x{name} domain", yref=f"y{name} domain")
             font = dict(size=13, color=look.ink3)
@@ -96,21 +99,25 @@ def suffix(i: int) -> str:
     return "" if i == 0 else str(i + 1)
 
 
-def _head(panel: Panel, look: Look, name: str, left: int) -> list[dict]:
+def _head(panel: Panel, look: Look, name: str, left: int, above: int) -> list[dict]:
     """Sign, name and subtitle; under them the numbers in columns."""
     place = dict(
         x=0, y=1, xref=f"x{name} domain", yref=f"y{name} domain", xanchor="left", yanchor="top"
     )
-    sign = f'<span style="color:{panel.mark.colour}">{SIGNS[panel.mark.symbol]}</span>'
+    sign = (
+        f'<span style="color:{panel.mark.colour};font-size:17px">{SIGNS[panel.mark.symbol]}</span>'
+    )
     told = f"{sign}&nbsp; <b>{name_label(panel.name, 30)}</b>"
     if panel.subtitle:
         words = name_label(panel.subtitle, 26)
         told += f'&nbsp; <span style="color:{look.ink3};font-size:13px">{words}</span>'
-    labels = [place | dict(text=told, xshift=-left, yshift=HEAD, font_size=14, font_color=look.ink)]
+    labels = [
+        place | dict(text=told, xshift=-left, yshift=above, font_size=14, font_color=look.ink)
+    ]
     for k, (label, value) in enumerate(panel.numbers):
         at = place | dict(xshift=-left + 52 * k)
-        labels.append(at | dict(text=label, yshift=HEAD - 23, font_size=12, font_color=look.ink2))
-        labels.append(at | dict(text=value, yshift=HEAD - 40, font_size=14, font_color=look.ink))
+        labels.append(at | dict(text=label, yshift=above - 23, font_size=12, font_color=look.ink2))
+        labels.append(at | dict(text=value, yshift=above - 40, font_size=14, font_color=look.ink))
     return labels
 
 

@@ -48,7 +48,7 @@ def maps(
             xaxis=f"x{suffix(i)}",
             yaxis=f"y{suffix(i)}",
         )
-    ticks = [0.0, 0.25, 0.5, 1.0]
+    ticks = [0.0, 0.25, 0.5, 0.75, 1.0]
     fig.update_layout(
         hovermode="closest",
         margin_r=76,
@@ -59,11 +59,11 @@ def maps(
             colorbar=dict(
                 thickness=8,
                 outlinewidth=0,
-                len=150,
+                len=TALL * 0.75,
                 lenmode="pixels",
                 y=1,
                 yanchor="top",
-                ypad=60,
+                ypad=8,
                 tickvals=[t * top for t in ticks],
                 ticktext=[number(t * top, 2 if top > 0.1 else 4) for t in ticks],
                 title=dict(text="weight", side="top", font=dict(size=12)),

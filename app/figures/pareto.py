@@ -22,6 +22,9 @@ from app.figures.theme import (
 )
 from app.words import cache_size, number
 
+WIDE, LETTER, LONGEST = 430, 6.6, 24  # px of the axes and of a letter; letters of a name
+LIFTS = (0, 15, -15, 30, -30, 45, -45, 60, -60)
+
 
 def against_bytes(
     frame: pd.DataFrame,
@@ -44,7 +47,7 @@ def against_bytes(
     low, high = math.log10(sizes.min()), math.log10(sizes.max())
     spare = 0.14 * (high - low) or 0.3
     labels = []
-    for row in _apart(frame, (high - low) + 2 * spare):
+    for row in _apart(frame, low - spare, (high - low) + 2 * spare, height):
         known = [v for v in (row["mean"], row["worst"]) if pd.notna(v)]
         if len(known) == 2:
             fig.add_scatter(
@@ -79,7 +82,7 @@ def against_bytes(
             dict(
                 x=math.log10(row["bytes"]),
                 y=anchor,
-                text=name_label(row["name"], 24),
+                text=name_label(row["name"], LONGEST),
                 xanchor=side,
                 xshift=12 * row["side"],
                 yshift=row["lift"],
@@ -102,21 +105,46 @@ def against_bytes(
     return fig
 
 
-def _apart(frame: pd.DataFrame, wide: float) -> list[dict]:
-    """Rows with a side for their names, and a lift where two names would touch."""
+def _apart(frame: pd.DataFrame, low: float, wide: float, height: int) -> list[dict]:
+    """Rows with a side and a lift (px) for their names, so that none touches a name or a point.
+
+    Judged for a chart of usual width; the first place that is free wins, else the first of all.
+    """
     rows = frame.to_dict("records")
-    right = max(frame["bytes"])
-    placed: list[tuple[float, float, int]] = []
+    tall = height - 110
+    points, lines = [], []
     for row in rows:
-        x = math.log10(row["bytes"])
-        y = row["worst"] if pd.notna(row["worst"]) else row["mean"]
-        row["side"] = -1 if row["bytes"] >= right and len(rows) > 1 else 1
-        near = [p for p in placed if abs(p[0] - x) < 0.25 * wide and abs(p[1] - y) < 0.06]
-        if any(p[2] == row["side"] for p in near):
-            row["side"] = -row["side"]
-        row["lift"] = 14 if sum(p[2] == row["side"] for p in near) else 0
-        placed.append((x, y, row["side"]))
+        row["x"] = (math.log10(row["bytes"]) - low) / wide * WIDE
+        known = [v for v in (row["worst"], row["mean"]) if pd.notna(v)]
+        row["y"] = known[0] / 1.02 * tall
+        points += [(row["x"], v / 1.02 * tall) for v in known]
+        lines.append((row["x"], min(known) / 1.02 * tall, max(known) / 1.02 * tall))
+    taken: list[tuple[float, float, float, float]] = []
+    for row in sorted(rows, key=lambda row: (row["x"], row["y"])):
+        text = LETTER * min(len(str(row["name"])), LONGEST)
+        places = [(side, lift) for lift in LIFTS for side in (1, -1)]
+        boxes = [_box(row, side, lift, text) for side, lift in places]
+        free = [i for i, box in enumerate(boxes) if _free(box, taken, points, lines)]
+        best = free[0] if free else 0
+        (row["side"], row["lift"]), box = places[best], boxes[best]
+        taken.append(box)
     return rows
+
+
+def _box(row: dict, side: int, lift: float, text: float) -> tuple[float, float, float, float]:
+    left = row["x"] + 12 if side > 0 else row["x"] - 12 - text
+    return left, left + text, row["y"] + lift - 8, row["y"] + lift + 8
+
+
+def _free(box: tuple, taken: list[tuple], points: list[tuple], lines: list[tuple]) -> bool:
+    left, right, low, high = box
+    if left < 0 or right > WIDE + 20 or low < -4:
+        return False
+    if any(left < b and a < right and low < d and c < high for a, b, c, d in taken):
+        return False
+    if any(left < x + 7 and x - 7 < right and low < y + 7 and y - 7 < high for x, y in points):
+        return False
+    return not any(left < x < right and low < d and c < high for x, c, d in lines)
 
 
 def _size(value: float) -> str:

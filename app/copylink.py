@@ -1,4 +1,4 @@
-"""A button that copies the page's address: every state is in it.
+"""A button that copies the page's address, where every state is, or a view's short link.
 
 Inline JavaScript of the page's own: only the browser knows the full address and the clipboard.
 """
@@ -20,11 +20,12 @@ span::before { content: ""; display: inline-block; width: .9em; height: .45em;
   vertical-align: .08em; transform: rotate(-38deg); }
 """
 JS = """
-export default function ({ parentElement }) {
+export default function ({ parentElement, data }) {
   const button = parentElement.querySelector("button"), label = button.querySelector("span");
   label.textContent = "Copy link";
   button.onclick = async () => {
-    const address = window.location.href;
+    const root = window.location.href.split(/[?#]/)[0].replace(/[^/]*$/, "");
+    const address = data && data.view ? root + "?view=" + data.view : window.location.href;
     try { await navigator.clipboard.writeText(address); }
     catch (refused) {
       const field = document.createElement("textarea");
@@ -40,5 +41,6 @@ export default function ({ parentElement }) {
 _component = st.components.v2.component("phasescope_copy_link", html=HTML, css=CSS, js=JS)
 
 
-def button() -> None:
-    _component(key="copylink", width="content")
+def button(view: str = "") -> None:
+    """`view`: copy the short link of that view, else the whole address."""
+    _component(key=f"copylink-{view}", data={"view": view}, width="content")

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent
 if str(ROOT.parent) not in sys.path:  # Streamlit puts this folder on the path, not its parent
     sys.path.insert(0, str(ROOT.parent))
 
-from app import services, state, style  # noqa: E402
+from app import services, sharing, state, style  # noqa: E402
 
 log = logging.getLogger("phasescope")
 LOST = "The engine service is not running"
@@ -32,10 +32,13 @@ def main() -> None:
     )
     style.apply()
     st.logo(str(style.logo()), size="large")
-    pages = [state.start(), state.explore(), state.benchmark(), state.eviction(), state.compare()]
-    chosen = st.navigation(pages, position="top")
+    chosen = st.navigation(state.pages(), position="top")
+    state.stand_on(chosen)
     try:
-        chosen.run()
+        if sharing.resolve():
+            sharing.bar()
+            chosen.run()
+            sharing.notices()
     except services.Unavailable:
         style.text("finding", LOST, tag="div")
         st.markdown(HOW)

@@ -53,6 +53,30 @@ def compare() -> Any:
     return _page("compare.py", title="Compare", url_path="compare")
 
 
+def library() -> Any:
+    """All runs and views."""
+    return _page("library.py", title="Library", url_path="library")
+
+
+def pages() -> list[Any]:
+    """All pages, in the order of the navigation."""
+    return [start(), explore(), benchmark(), eviction(), compare(), library()]
+
+
+def page_named(path: str) -> Any:
+    """The page of an address's last part; the gallery where there is none."""
+    return next((page for page in pages() if page.url_path == path), start())
+
+
+def stand_on(page: Any) -> None:
+    st.session_state["page"] = page.url_path
+
+
+def page_name() -> str:
+    """The address's last part of the page that is shown; "" for the gallery."""
+    return st.session_state.get("page", "")
+
+
 def opened() -> tuple[str, str]:
     """(run key, member name) that the Benchmark page has open; "" where the address has none."""
     return st.query_params.get("run", ""), st.query_params.get("open", "")
@@ -266,6 +290,21 @@ def within(widget: str, options: list) -> None:
     """Drop a bound widget's value that this run does not offer (an old link, another model)."""
     if widget in st.session_state and st.session_state[widget] not in options:
         del st.session_state[widget]
+
+
+def number(name: str, default: int) -> int:
+    """A whole number of at least 1 in the address; what is none is the default."""
+    given = st.query_params.get(name, "")
+    return max(1, int(given[:6])) if given.isascii() and given.isdigit() else default
+
+
+def set_number(name: str, value: int) -> None:
+    st.query_params[name] = str(value)
+
+
+def read_only() -> bool:
+    """Whether readers of this service may only look."""
+    return bool(st.session_state.get("read-only"))
 
 
 def theme() -> str:

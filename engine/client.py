@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from engine import serving
 from engine.presets import find, read_toml
@@ -177,10 +178,12 @@ class Client(Transport):
         note: str = "",
         tags: list[str] | None = None,
         parent: str | None = None,
+        author: str = "",
     ) -> dict:
         """{id, added, view}; `parent`: the view that this one is forked from."""
         values = {"page": page, "state": state, "name": name, "note": note, "tags": tags or []}
-        return self._json("POST", "/views", json=values | {"parent": parent})
+        values |= {"parent": parent}
+        return self._json("POST", "/views", json=values, headers=_by(author))
 
     def edit_view(self, id: str, version: int, **changes: Any) -> dict:
         """Change name, note, tags, locked or deleted; Refused where somebody else wrote since."""
@@ -191,9 +194,11 @@ class Client(Transport):
     def note(self, key: str) -> dict:
         return self._json("GET", f"/runs/{_safe(key)}/note")
 
-    def write_note(self, key: str, version: int, **changes: Any) -> dict:
+    def write_note(self, key: str, version: int, author: str = "", **changes: Any) -> dict:
         """Change the note or the tags of a run; `version` as `note` gave it."""
-        return self._json("PATCH", f"/runs/{_safe(key)}/note", json={"version": version} | changes)
+        values = {"version": version} | changes
+        path = f"/runs/{_safe(key)}/note"
+        return self._json("PATCH", path, json=values, headers=_by(author))
 
     def losses(self, key: str) -> dict:
         """What deleting a run would take from views and from other runs."""
@@ -238,6 +243,21 @@ class Client(Transport):
     def model_card(self, key: str) -> dict:
         """{markdown}: the section of a model card on this run's phases."""
         return self._json("GET", f"/runs/{_safe(key)}/model_card")
+
+    def rows(self, key: str, table: str, form: str, **filters: Any) -> bytes:
+        """A run's table as "json", "csv" or "parquet"; a decode run's as "decode/steps".
+
+        filters: sample, shift, control, scan; of a decode run arm, sample; and _size, _offset.
+        """
+        path = "/".join(_name(part, "table") for part in table.split("/"))
+        params = {name: value for name, value in filters.items() if value is not None}
+        address = f"/runs/{_safe(key)}/{path}.{_name(form, 'form')}"
+        return self._ask("GET", address, params=params).content
+
+
+def _by(author: str) -> dict[str, str]:
+    """A header carries Latin letters alone: any other script is percent-encoded."""
+    return {"phasescope-author": quote(author)} if author else {}
 
 
 def _safe(key: str, what: str = "run") -> str:

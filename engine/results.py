@@ -26,6 +26,7 @@ from engine.version import is_stale, statistics_version
 
 log = logging.getLogger("phasescope")
 ACTIVE = ("queued", "running")
+SUMMARY = 2  # counts changes of what `summary` keeps
 # The numbers of a run that has none yet: the page's layout must not jump, and JSON keeps its keys.
 NOTHING: dict[str, Any] = {
     **dict.fromkeys(
@@ -108,7 +109,7 @@ class Results:
     def stamp(self, run: Run) -> str:
         control = self.store.answer_count(run.control_run) if run.control_run else 0
         own = self.store.counts(run.id).answers
-        return f"{statistics_version()}-{own}-{control}-{run.noise_floor}"
+        return f"{SUMMARY}-{statistics_version()}-{own}-{control}-{run.noise_floor}"
 
     def _try(self, run: Run, spec: Any) -> dict:
         """Rows that no statistics fit (from elsewhere, of other code) must not hide the run."""
@@ -235,6 +236,7 @@ class Results:
             "stale": _stale(run, values),
             "preset": run.source == "preset",
             "source": run.source,
+            "stride": numbers.get("stride"),
             **{name: numbers[name] for name in ("finding", "worst", "gap", "period", "curve")},
         }
 
@@ -293,9 +295,18 @@ def summary(report: dict) -> dict:
         "worst": report.get("worst"),
         "gap": report.get("gap"),
         "period": (report.get("period") or {}).get("detected"),
-        "curve": [shift["value"] for shift in report.get("shifts", ())],
-        "control_curve": [shift["value"] for shift in control.get("shifts", [])],
+        "stride": (report.get("period") or {}).get("configured"),
+        "curve": _curve(report),
+        "control_curve": _curve(control),
     }
+
+
+def _curve(report: dict) -> list[float | None]:
+    """By residue where every residue was measured: shifts mix the places of different prompts."""
+    whole = [residue["value"] for residue in report.get("residues", ())]
+    if whole and None not in whole:
+        return whole
+    return [shift["value"] for shift in report.get("shifts", ())]
 
 
 def _control_name(spec: SweepSpec) -> str:

@@ -20,7 +20,7 @@ from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from engine import comparing, gating, library, views
+from engine import addresses, comparing, gating, library, views
 from engine.benchmark import benchmark
 from engine.closeup import attention_answer, find, token_names, trace_answer
 from engine.guard import Guard
@@ -64,9 +64,12 @@ def make_app(engine: Engine, token: str) -> FastAPI:
         yield
         await run_in_threadpool(engine.stop)
 
-    app = FastAPI(title="Phasescope", version=product_version(), lifespan=lifespan)
+    about = {"title": "Phasescope", "version": product_version()}
+    # The framework's own page of addresses would load its scripts from the internet.
+    app = FastAPI(**about, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.add_middleware(Guard, token=token)
     _errors(app)
+    addresses.add_to(app, engine)
     _commands(app, engine)
     _tables(app, engine)
     gating.add_to(app, engine)
@@ -328,6 +331,8 @@ def _import(engine: Engine, body: bytes, file: str) -> dict:
         run = engine.results.pick(told["key"])
         if told["added"] and run:
             engine.results.report(run)
+    if done["view"]:
+        done["view"] = views.save(engine, done["view"], author="")
     return done["runs"][0] | done
 
 

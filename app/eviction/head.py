@@ -10,7 +10,7 @@ from html import escape
 
 import streamlit as st
 
-from app import copylink
+from app import sharing
 from app.eviction import recipe
 from app.eviction.subject import Subject
 from app.style import html_of
@@ -35,7 +35,7 @@ def head(subject: Subject) -> None:
             + (html_of("note", told) if (told := warnings(subject)) else "")
         )
     with button, st.container(horizontal=True, horizontal_alignment="right"):
-        copylink.button()
+        sharing.buttons()
 
 
 def _context(subject: Subject) -> str:

@@ -10,7 +10,7 @@ from html import escape
 
 import streamlit as st
 
-from app import copylink
+from app import sharing
 from app.explore.subject import Subject
 from app.style import html_of
 from app.words import NOTHING, between, count, number, p_value, seconds, sentence, size
@@ -50,7 +50,7 @@ def head(subject: Subject) -> None:
             + html_of("doubt", doubt(subject))
         )
     with button, st.container(horizontal=True, horizontal_alignment="right"):
-        copylink.button()
+        sharing.buttons()
 
 
 def _context(subject: Subject) -> str:

@@ -13,7 +13,7 @@ import sys
 
 import typer
 
-from engine.commands import gate, look, processes, sweeps, training
+from engine.commands import compare, gate, look, processes, sweeps, training
 
 app = typer.Typer(
     name="phasescope",
@@ -24,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (processes, sweeps, gate, training, look):
+for commands in (processes, sweeps, compare, gate, training, look):
     commands.add_to(app)
 
 BAD_INPUT, FAILED = 2, 3

@@ -16,7 +16,8 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
 from engine import comparing_lines as lines
-from engine.analysis import compare, compare_fields, compare_words
+from engine import comparing_text, varying
+from engine.analysis import compare, compare_decode, compare_fields, compare_words
 from engine.closeup import find
 from engine.kinds import DECODE
 from engine.owner import Engine
@@ -26,12 +27,17 @@ from engine.store import Run
 
 MOST = 8
 KEPT = 256  # sheets and tests that are kept
+DECODED = ("nll", "recall")
+READ = ("task", "seed")  # else two decode runs are not paired
 SAME = ("task", "seed", "protocol", "modulus", "measure")  # else two sweeps are not paired
+MIXED = "a decode run and a sweep share no measure"
 PHASED = ("mean", "worst", "gap")
 
 
 def add_to(app: FastAPI, engine: Engine) -> None:
     kept = Kept()
+    comparing_text.add_to(app, engine)
+    varying.add_to(app, engine)
 
     @app.get("/compare")
     def compare_runs(keys: str = "", base: str = "") -> JSONResponse:
@@ -146,7 +152,7 @@ class Comparison:
             if control.key in keys:
                 return keys.index(control.key), asked[keys.index(control.key)]
             return -1, control
-        if len(asked) == 1 and asked[0].sweep:
+        if len(asked) == 1 and asked[0].run.kind != DECODE:
             told = f"{keys[0]} alone has no control to stand beside; give a second run"
             raise SpecError(FieldError("keys", told))
         full = (i for i, line in enumerate(asked) if line.sweep and line.spec.memory.kind == "full")
@@ -201,7 +207,8 @@ class Comparison:
         return made
 
     def _measure(self) -> str:
-        return self.base.spec.settings.measure if self.base.sweep else ""
+        sweeps = (line for line in self.lines if line.sweep)
+        return next((line.spec.settings.measure for line in sweeps), "")
 
     def _shared_stride(self) -> int | None:
         """By which a memory without a grid is folded: that of all the others, if they have one."""
@@ -249,13 +256,17 @@ class Comparison:
     def unpaired(self, line: Line, base: Line) -> str:
         """Why two runs have no paired differences, or ""."""
         if (line.run.kind == DECODE) != (base.run.kind == DECODE):
-            return "a decode run and a sweep share no measure"
+            return MIXED
         for one in (line, base):
             if one.spec is None:
                 return f"{one.key} is of an older version, which is no longer read; run it again"
-        differ = compare_fields.unlike(line.values, base.values, SAME)
+        fields = READ if line.run.kind == DECODE else SAME
+        differ = compare_fields.unlike(line.values, base.values, fields)
         if differ:
             return compare_fields.reason(line.values, base.values, differ)
+        if line.run.kind == DECODE:
+            lacking = (one.key for one in (line, base) if not self.decoded(one).arms)
+            return next((f"{key} has no rows yet" for key in lacking), "")
         for one in (line, base):
             if not len(self.sheet(one).samples):
                 return f"{one.key} has no prompt that was measured at every residue"
@@ -264,9 +275,18 @@ class Comparison:
         return ""
 
     def _rows(self) -> dict[str, list[dict]]:
+        found: dict[str, list[dict]] = {}
+        if any(line.run.kind != DECODE for line in self.lines):
+            found |= self._phased()
+        if any(line.run.kind == DECODE for line in self.lines):
+            found |= self._decoded()
+        return found
+
+    def _phased(self) -> dict[str, list[dict]]:
         found: dict[str, list[dict]] = {name: [] for name in PHASED}
         for line in self.lines[1:]:
-            why = self.unpaired(line, self.base)
+            no_phases = DECODE in (line.run.kind, self.base.run.kind)
+            why = MIXED if no_phases else self.unpaired(line, self.base)
             tests = {} if why else self.tests(line, self.base)[0]
             for name in PHASED:
                 own = why
@@ -275,13 +295,40 @@ class Comparison:
                 found[name].append(lines.row(line.key, None if own else tests[name], own))
         return found
 
+    def _decoded(self) -> dict[str, list[dict]]:
+        """Methods against their like; of a run alone, against its own full cache."""
+        found: dict[str, list[dict]] = {name: [] for name in DECODED}
+        for line in self.lines[1:] or self.lines:
+            base = None if line is self.base else self.base
+            sweep = any(one.run.kind != DECODE for one in (line, self.base))
+            why = MIXED if sweep else self.unpaired(line, base or line)
+            tests = {} if why else self.arm_tests(line, base)
+            for name in DECODED:
+                blank = [lines.row(line.key, None, why)]
+                own = [{"key": line.key} | row for row in tests.get(name, ())]
+                found[name] += blank if why else own
+        return found
+
+    def decoded(self, line: Line) -> compare_decode.Rows:
+        return self.kept.get(("decoded", *line.place), lambda: lines.decoded(self.store, line))
+
+    def arm_tests(self, line: Line, base: Line | None) -> dict[str, list[dict]]:
+        def make() -> dict[str, list[dict]]:
+            other = base and self.decoded(base)
+            return compare_decode.differences(self.decoded(line), other)
+
+        made = self.kept.get(("arms", line.place, base and base.place), make)
+        return {name: [dict(row) for row in rows] for name, rows in made.items()}
+
     def _between(self, runs: list[dict]) -> dict | None:
         """The run with the best worst phase against the one with the worst, where they pair."""
         by_key = {line.key: line for line in self.lines[1:]}
         known = [
             r for r in runs[1:] if r["numbers"]["worst"] is not None and by_key[r["key"]].sweep
         ]
-        known = [r for r in known if not self.unpaired(by_key[r["key"]], self.base)]
+        known = [
+            r for r in known if self.base.sweep and not self.unpaired(by_key[r["key"]], self.base)
+        ]
         if len(known) < 2:
             return None
         best = max(known, key=lambda run: run["numbers"]["worst"])["key"]

@@ -9,7 +9,7 @@ import functools
 from types import SimpleNamespace
 from typing import Any
 
-from engine.analysis import compare_fields
+from engine.analysis import compare_decode, compare_fields
 from engine.costs import kv_bytes
 from engine.kinds import DECODE, evicts
 from engine.registry import MEMORIES, TASKS
@@ -55,12 +55,15 @@ def entry(made: Any, line: Any, block: dict, name: str, shared: int | None) -> d
         ],
         "folded": folded,
         "spectrum": (block.get("period") or {}).get("spectrum", []),
+        "arms": _arms(block),
     }
 
 
 def _numbers(made: Any, line: Any, block: dict, shared: int | None) -> tuple[dict, list[dict]]:
     """The numbers of a sweep, worst and gap by its own stride, and its folded curve."""
     numbers = dict.fromkeys(NUMBERS)
+    if only := _only(block):
+        return numbers | {name: only[name] for name in ("nll", "recall")}, []
     if not line.sweep or not block.get("residues"):
         return numbers, []
     numbers |= {name: block.get(name) for name in PLAIN}
@@ -82,6 +85,39 @@ def _numbers(made: Any, line: Any, block: dict, shared: int | None) -> tuple[dic
     return numbers, own["folded"] if stride else []
 
 
+def decoded(store: Any, line: Any) -> compare_decode.Rows:
+    """The rows and arms of a decode run."""
+    from engine.decode_plan import told_arms
+
+    made, spec = line.run.provenance, line.spec
+    steps, answers = (
+        store.decode_table(line.run.id, f"decode_{name}").to_pandas()
+        for name in ("steps", "answers")
+    )
+    stored = "arms" in made and len(steps)
+    arms = told_arms(spec, made["prompt_tokens"], made["arms"]) if stored else []
+    return compare_decode.Rows(steps, answers, arms, spec.seed, spec.mode == "free")
+
+
+def _arms(block: dict) -> list[dict]:
+    """What a decode run's methods scored and held, the full cache first."""
+    names = ("arm", "label", "budget", "bytes")
+    names += tuple(f"{m}{end}" for m in ("nll", "recall") for end in ("", "_low", "_high"))
+    found = []
+    for method in block.get("methods", ()):
+        arm = {name: method.get(name) for name in names}
+        held, length = arm["bytes"], method.get("length")
+        arm["bytes_per_token"] = held / length if held and length else None
+        found.append(arm)
+    return found
+
+
+def _only(block: dict) -> dict | None:
+    """The one method of a decode run that has no other; else there is no one number."""
+    evicting = [arm for arm in _arms(block) if arm["budget"] is not None]
+    return evicting[0] if len(evicting) == 1 else None
+
+
 def _subtitle(memory: dict) -> str:
     window, stride = memory.get("window"), memory.get("stride")
     if memory.get("stagger"):
@@ -94,6 +130,8 @@ def _subtitle(memory: dict) -> str:
 def _bytes(made: Any, line: Any, block: dict) -> dict:
     """Keys and values held at the query, and a token's share of them."""
     nothing = {"bytes_per_token": None, "kv_bytes": None}
+    if only := _only(block):
+        return {"kv_bytes": only["bytes"], "bytes_per_token": only["bytes_per_token"]}
     if not line.sweep:
         return nothing
     length = getattr(line.spec.task, "places", None) or made.length(line)

@@ -23,21 +23,23 @@ Knows rows and strides.  Knows nothing of specs, names or sentences.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from engine.analysis.curve import curves, mean_of
+from engine.analysis.curve import curves
 from engine.analysis.eviction_pairs import EXACT, STEP, _signs, clustered, holm, sign_flip
-from engine.analysis.gap import rotation_test
-from engine.analysis.intervals import Interval, percentile, reach, resample, resampled_means, wilson
+from engine.analysis.gap import KEPT, _apart, _crossing, _tied, rotation_test
+from engine.analysis.intervals import percentile, reach, resample, resampled_means, wilson
 from engine.analysis.period import TOLERANCE, Curve, class_means
 
 LEVEL = 0.05
 SPAN = (-1.0, 1.0)  # of a difference of two fractions
-STEPS = 14  # halvings of the search for a curve without noise
+SWAPS = 4000  # patterns of changed sides
+INSIDE = 0.95
 MEASURES = ("mean", "worst", "gap")
 
 
@@ -146,12 +148,14 @@ def differences(run: Sheet, base: Sheet, seed: int = 0) -> dict[str, dict]:
         "n": n,
     }
     own, other = grids(run, base)
+    folds = class_means(first, own), class_means(second, other)
+    drawn = resampled_means(np.concatenate(folds, axis=1), resample(n, seed)).T
+    a, b = _Folded.of(folds[0], drawn[:own]), _Folded.of(folds[1], drawn[own:])
     swapped = _Swapped.of(first, second, own, other, seed)
-    pair = _Folds.of(first, second, own, other, seed)
     return {
         "mean": mean,
-        "worst": _tested(pair, swapped, lambda curve: curve.min(axis=-1)),
-        "gap": _tested(pair, swapped, lambda curve: np.ptp(curve, axis=-1)),
+        "worst": _worst_test(a, b, swapped, n),
+        "gap": _gap_test(a, b, swapped, n),
     }
 
 
@@ -172,29 +176,60 @@ def excludes_zero(row: dict) -> bool:
 
 # ---- statistics of a folded curve
 
-Statistic = Callable[[np.ndarray], np.ndarray]  # […, S] → […]
 
+class _Folded(NamedTuple):
+    """One run's mean folded curve [S] and its noise [S, draws]; the other run has the same draws.
 
-class _Folds(NamedTuple):
-    """Mean folded curves of both runs [S], and their noise [draws, S] under the same draws."""
+    `alike`: by how much noise alone sets two phases apart, in all but 5 % of draws.
+    """
 
-    first: np.ndarray
-    second: np.ndarray
-    first_noise: np.ndarray
-    second_noise: np.ndarray
-    n: int
+    mean: np.ndarray
+    noise: np.ndarray
+    alike: float
 
     @classmethod
-    def of(cls, first: np.ndarray, second: np.ndarray, own: int, other: int, seed: int) -> _Folds:
-        n = len(first)
-        folds = class_means(first, own), class_means(second, other)
-        counts = resample(n, seed)
-        noise = (resampled_means(f, counts) - f.mean(axis=0) for f in folds)
-        return cls(*(f.mean(axis=0) for f in folds), *noise, n)
+    def of(cls, fold: np.ndarray, drawn: np.ndarray) -> _Folded:
+        mean = fold.mean(axis=0)
+        noise = np.ascontiguousarray(drawn) - mean[:, None]
+        return cls(mean, noise, float(np.quantile(_gap(noise), 1 - LEVEL)))
+
+    def low_errors(self, tied: bool) -> np.ndarray:
+        """[draws] by how much the shown minimum misses the true one.
+
+        Phases that noise cannot tell from the weakest are as weak (`tied`: the shown minimum is too
+        low by the most), or are kept off it (too low by the least).
+        """
+        above = self.mean - self.mean.min()
+        if tied:
+            above = np.where(above <= self.alike, 0.0, above)
+        else:
+            off = np.maximum(above, KEPT * self.alike)
+            above = np.where(np.arange(len(above)) == self.mean.argmin(), 0.0, off)
+        return _worst(above[:, None] + self.noise)
+
+    def shown_gap(self, gap: float, tied: bool) -> np.ndarray:
+        """[draws] gaps that curves of a true gap show, with phases tied at the ends or kept off."""
+        shape = (_tied if tied else _apart)(self.mean, self.alike)
+        return _gap(gap * shape[:, None] + self.noise)
+
+    def true_gap(self) -> float:
+        """The gap of the curve, drawn towards its own mean, that shows the observed gap on average;
+        0 where noise alone shows more."""
+        observed, spread = float(np.ptp(self.mean)), (self.mean - self.mean.mean())[:, None]
+        over = lambda share: float(_gap(share * spread + self.noise).mean()) >= observed  # noqa: E731
+        return observed * _crossing(over, 1.0)
+
+
+def _worst(curve: np.ndarray) -> np.ndarray:
+    return curve.min(axis=0)
+
+
+def _gap(curve: np.ndarray) -> np.ndarray:
+    return curve.max(axis=0) - curve.min(axis=0)
 
 
 class _Swapped(NamedTuple):
-    """Mean folded curves [draws, S] of both runs when prompts' curves change sides at random."""
+    """Mean folded curves [S, patterns] of both runs when prompts' curves change sides at random."""
 
     first: np.ndarray
     second: np.ndarray
@@ -202,96 +237,111 @@ class _Swapped(NamedTuple):
 
     @classmethod
     def of(cls, first: np.ndarray, second: np.ndarray, own: int, other: int, seed: int) -> _Swapped:
-        n, signs = len(first), _signs(len(first), seed)
+        n = len(first)
+        signs = _signs(n, seed)[:SWAPS]
         middle, half = (first + second) / 2, (first - second) / 2
-        columns = [class_means(half, own)]
-        if other != own:
-            columns.append(class_means(half, other))
-        table = np.concatenate(columns, axis=1).astype(np.float32)
+        strides = (own,) if own == other else (own, other)
+        columns = np.concatenate([class_means(half, s) for s in strides], axis=1)
+        table = np.ascontiguousarray(columns.T) / n
         moved = np.concatenate(
-            [signs[k : k + STEP].astype(np.float32) @ table for k in range(0, len(signs), STEP)]
+            [table @ signs[k : k + STEP].T.astype(float) for k in range(0, len(signs), STEP)],
+            axis=1,
         )
-        moved = moved.astype(float) / n
-        left = moved[:, :own]
-        right = moved[:, own:] if other != own else left
-        centres = [class_means(middle, s).mean(axis=0) for s in (own, other)]
-        return cls(centres[0] + left, centres[1] - right, n <= EXACT)
+        centres = [class_means(middle, s).mean(axis=0)[:, None] for s in (own, other)]
+        return cls(centres[0] + moved[:own], centres[1] - moved[-other:], n <= EXACT)
 
-    def p(self, statistic: Statistic, observed: float) -> float:
+    def p(self, statistic: Callable[[np.ndarray], np.ndarray], observed: float) -> float:
         """Two-sided, about the null's own centre: folds of two kinds have two biases."""
         shown = statistic(self.first) - statistic(self.second)
         centre = float(shown.mean())
-        beaten = int(np.sum(np.abs(shown - centre) >= abs(observed - centre) - 1e-6))
+        beaten = int(np.sum(np.abs(shown - centre) >= abs(observed - centre) - 1e-9))
         return beaten / len(shown) if self.exact else (1 + beaten) / (1 + len(shown))
 
 
-def _tested(pair: _Folds, swapped: _Swapped, statistic: Statistic) -> dict:
-    value, other = float(statistic(pair.first)), float(statistic(pair.second))
+def _worst_test(a: _Folded, b: _Folded, swapped: _Swapped, n: int) -> dict:
+    told = _told(_worst, a, b, swapped, n)
+    if n < 2 or told["low"] is not None:
+        return told
+    diff = told["diff"]
+    least = a.low_errors(tied=True) - b.low_errors(tied=False)
+    most = a.low_errors(tied=False) - b.low_errors(tied=True)
+    corrected = diff - (least.mean() + most.mean()) / 2
+    low, high = (diff - _far(errors, n, side) for errors, side in ((most, 1), (least, -1)))
+    p = max(told["p"], _both(_beyond(most, diff, n, 1), _beyond(least, diff, n, -1)))
+    return told | _stretched(corrected, low, high, diff) | {"p": p}
+
+
+def _gap_test(a: _Folded, b: _Folded, swapped: _Swapped, n: int) -> dict:
+    told = _told(_gap, a, b, swapped, n)
+    if n < 2 or told["low"] is not None:
+        return told
+    diff, gaps = told["diff"], (a.true_gap(), b.true_gap())
+    spread = [float(run.shown_gap(g, False).var()) for run, g in zip((a, b), gaps, strict=True)]
+    share = spread[0] / max(sum(spread), 1e-300)
+
+    def errors(true: float, side: int) -> list[np.ndarray]:
+        """[draws] of the shown difference where the true one is `true`: with the gaps nearest to
+        what was seen, and with the least that noise allows; side 1: at most shown, -1: at least."""
+        least = max(true, 0.0)
+        first = max(gaps[0] - share * (gaps[0] - gaps[1] - true), least)
+        return [
+            a.shown_gap(g, side > 0) - b.shown_gap(g - true, side < 0)
+            for g in dict.fromkeys((first, max(first - max(a.alike, b.alike), least)))
+        ]
+
+    def may_be(true: float, side: int) -> bool:
+        return max(_beyond(e, diff, n, side) for e in errors(true, side)) > (1 - INSIDE) / 2
+
+    low = (
+        -_crossing(lambda d: not may_be(-d, 1), 1.0)
+        if may_be(0.0, 1)
+        else _crossing(lambda d: may_be(d, 1), 1.0)
+    )
+    high = (
+        _crossing(lambda d: not may_be(d, -1), 1.0)
+        if may_be(0.0, -1)
+        else -_crossing(lambda d: may_be(-d, -1), 1.0)
+    )
+    tails = [max(_beyond(e, diff, n, side) for e in errors(0.0, side)) for side in (1, -1)]
+    p = max(told["p"], _both(*tails))
+    return told | _stretched(gaps[0] - gaps[1], low, high, diff) | {"p": p}
+
+
+def _told(statistic, a: _Folded, b: _Folded, swapped: _Swapped, n: int) -> dict:
+    """What needs no interval.  Runs whose prompts all agree have no noise: as in `clustered`, a
+    share of the prompts that were not asked may differ by as much as fractions can."""
+    value, other = float(statistic(a.mean)), float(statistic(b.mean))
     diff = value - other
     told = {"value": value, "base_value": other, "diff": diff, "corrected": diff}
-    told |= {"low": None, "high": None, "p": swapped.p(statistic, diff), "n": pair.n}
-    if pair.n < 2:
-        return told
-    if max(np.abs(pair.first_noise).max(), np.abs(pair.second_noise).max()) < 1e-12:
-        rest = float(wilson(0, pair.n).high)  # as in `clustered`: prompts may yet differ
-        low, high = SPAN
-        return told | {"low": diff - rest * (diff - low), "high": diff + rest * (high - diff)}
-    errors = _errors(pair, statistic)
-    centre, (low, high) = float(errors.mean()), _ends(errors, pair.n)
-    told["corrected"] = diff - centre
-    told["low"] = max(min(diff - high, diff), SPAN[0])
-    told["high"] = min(max(diff - low, diff), SPAN[1])
-    told["p"] = max(told["p"], _reached(errors, diff, centre, pair.n))
+    told |= {"low": None, "high": None, "p": swapped.p(statistic, diff), "n": n}
+    if n > 1 and max(np.abs(a.noise).max(), np.abs(b.noise).max()) < 1e-12:
+        rest = float(wilson(0, n).high)
+        told["low"], told["high"] = diff - rest * (diff + 1), diff + rest * (1 - diff)
     return told
 
 
-def _errors(pair: _Folds, statistic: Statistic) -> np.ndarray:
-    """[draws] by how much a shown difference misses the true one."""
-    found = 0.0
-    for sign, mean, noise in (
-        (1, pair.first, pair.first_noise),
-        (-1, pair.second, pair.second_noise),
-    ):
-        truth = without_noise(mean, noise, statistic)
-        found = found + sign * (statistic(truth + noise) - statistic(truth))
-    return found
+def _stretched(corrected: float, low: float, high: float, diff: float) -> dict:
+    low, high = max(min(low, diff), SPAN[0]), min(max(high, diff), SPAN[1])
+    return {"corrected": float(corrected), "low": float(low), "high": float(high)}
 
 
-def without_noise(mean: np.ndarray, noise: np.ndarray, statistic: Statistic) -> np.ndarray:
-    """The curve [S], drawn towards its own mean, that shows the statistic of `mean` on average
-    once `noise` [draws, S] is added; flat where noise alone shows more."""
-    centre = mean.mean()
-    spread, wanted = mean - centre, float(statistic(mean))
-    flat = float(statistic(np.full_like(mean, centre)))
-    if wanted == flat:
-        return mean
-    sign = 1.0 if wanted > flat else -1.0
-
-    def over(share: float) -> bool:
-        return sign * float(statistic(centre + share * spread + noise).mean() - wanted) >= 0
-
-    if over(0.0):
-        return np.full_like(mean, centre)
-    low, high = 0.0, 1.0
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if over(middle) else (middle, high)
-    return centre + high * spread
+def _far(errors: np.ndarray, n: int, side: int) -> float:
+    """The end of 95 % of the errors, as far out as Student's t of n samples reaches."""
+    return float(percentile(errors, n)[0 if side < 0 else 1])
 
 
-def _ends(errors: np.ndarray, n: int) -> Interval:
-    """95 % of the errors, as far out as Student's t of n samples reaches."""
-    low, high = percentile(errors, n)
-    return Interval(float(low), float(high))
+def _beyond(shown: np.ndarray, observed: float, n: int, side: int) -> float:
+    """Share of what is shown by chance that lies at or beyond the observed, tails as in `_far`."""
+    centre = float(shown.mean())
+    far = centre + (observed - centre) / _wider(n)
+    return float((1 + np.sum(side * (shown - far) >= -1e-12)) / (1 + len(shown)))
 
 
-def _reached(errors: np.ndarray, observed: float, centre: float, n: int) -> float:
-    """Two-sided share of the errors that reach the observed difference, tails as in `_ends`."""
-    far = centre + (observed - centre) * stats.norm.ppf(0.975) / reach(n)
-    beaten = min(np.sum(errors >= far - 1e-12), np.sum(errors <= far + 1e-12))
-    return float(min(1.0, 2 * (1 + beaten) / (1 + len(errors))))
+@lru_cache(maxsize=64)
+def _wider(n: int) -> float:
+    """By how much Student's t of n samples reaches farther than the bootstrap's normal tails."""
+    return reach(n) / float(stats.norm.ppf(0.5 + INSIDE / 2))
 
 
-def curve_of(run: Sheet) -> np.ndarray:
-    """[R] mean over samples."""
-    return mean_of(run.values)
+def _both(above: float, below: float) -> float:
+    return min(1.0, 2 * min(above, below))

@@ -19,7 +19,7 @@ UNNAMED = frozenset(("batch", "rows", "scan", "control", "model.device", "title"
 
 def flat(spec: dict) -> dict[str, Any]:
     """Dotted field → value.  A control is one field, and a list is one value."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"kind": "sweep"}
     for name, value in spec.items():
         if isinstance(value, dict) and name != "control":
             found |= {f"{name}.{inner}": one for inner, one in value.items()}
@@ -48,11 +48,13 @@ def table(specs: list[dict], labels: dict[str, str], defaults: dict[str, Any]) -
 
 
 def differs(name: str, flats: list[dict], defaults: dict[str, Any]) -> bool:
-    have = [one for one in flats if name in one]
+    have = [one for one in flats if one.get(name) is not None]
     if len({_text(one[name]) for one in have}) > 1:
         return True
-    if len(have) == len(flats):
-        return False
+    kinds = {one["kind"] for one in have}
+    alike = [one for one in flats if one["kind"] in kinds]
+    if len(have) == len(alike) or name == "control":
+        return False  # runs of another kind have other fields, and a control has none of its own
     if name in ALWAYS:
         return True
     part, _, option = name.partition(".")
@@ -123,6 +125,8 @@ def _option(name: str, value: Any) -> str:
     if value in (None, ""):
         return ""
     last = name.rpartition(".")[2]
+    if isinstance(value, list) and len(value) > 2:
+        return f"{len(value)} {_plain(last)}"
     text = shown(value, 24)
     return (
         text if last in ("id", "kind", "dtype", "measure", "protocol") else f"{_plain(last)} {text}"
@@ -148,9 +152,10 @@ def shown(value: Any, most: int = SHOWN) -> Any:
     if isinstance(value, list | tuple):
         if all(isinstance(item, int | float | str) for item in value):
             return clip(", ".join(map(str, value)), most)
-        kinds = [item.get("kind") for item in value if isinstance(item, dict)]
+        kinds = Counter(item.get("kind") for item in value if isinstance(item, dict))
         if kinds and all(kinds):
-            return clip(", ".join(kinds), most)
+            told = (kind if n == 1 else f"{n} {kind}" for kind, n in kinds.items())
+            return clip(", ".join(told), most)
         return f"{len(value)} entries"
     memory = value.get("memory") or {}
     words = (memory.get("kind"), (value.get("model") or {}).get("id"))

@@ -116,7 +116,7 @@ def _between(runs: dict, base: dict, rows: dict, between: dict) -> tuple[str, li
             doubt.append("Each memory has a model of its own: one training each.")
     elif mean["resolved"]:
         first, second = (best, poor) if mean["diff"] > 0 else (poor, best)
-        told = f"{_name(first)} has the better mean than {second['name']}, by {_size(mean)}"
+        told = f"{_name(first)} has a better mean than {second['name']}, by {_size(mean)}"
         doubt.append(f"Their worst phases differ by {_size(worst)}, {_apart(worst)}.")
     else:
         return _many(runs, base, rows)

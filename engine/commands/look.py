@@ -174,7 +174,7 @@ def delete(key: Key, as_json: AsJson = False) -> None:
 
 def export(
     key: Key,
-    to: Annotated[Path, typer.Option(help="a .zip (everything), .parquet or .csv file")],
+    to: Annotated[Path, typer.Option(help="a .zip (everything), .parquet or .csv file, or .md")],
     table: Annotated[
         str,
         typer.Option(
@@ -188,13 +188,13 @@ def export(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a run to a file; a .zip can be imported elsewhere."""
+    """Write a run to a file; a .zip can be imported elsewhere, a .md is a model card's section."""
     from engine import client as service
     from engine.registry import FieldError, SpecError
 
     form = to.suffix.lower().removeprefix(".")
-    if form not in ("zip", "parquet", "csv"):
-        raise SpecError(FieldError("to", f"{to} must end in .zip, .parquet or .csv"))
+    if form not in ("zip", "parquet", "csv", "md"):
+        raise SpecError(FieldError("to", f"{to} must end in .zip, .parquet, .csv or .md"))
     try:
         to = to.expanduser()
         writable = to.parent.is_dir() and not to.is_dir()
@@ -206,6 +206,8 @@ def export(
     with ask() as client:
         if form == "zip":
             content = client.export(key, alone)
+        elif form == "md":
+            content = client.model_card(key)["markdown"].encode()
         else:
             content = service.table(_rows(client, key, table, control), form)
     try:

@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import secrets
 
 LOCAL = {"127.0.0.1", "localhost", "[::1]"}
 MAX_BODY = 32_000_000
 MAX_BUNDLE = 512_000_000
+# Addresses for reading alone, which take the token as ?token= too: see `engine.addresses`.
+READABLE = re.compile(
+    r"/(docs|openapi\.json|(runs|views)(/[0-9A-Za-z]{1,64})?\.(json|csv|parquet)"
+    r"|runs/[0-9A-Za-z]{1,64}/([a-z]{1,20}/)?[a-z_]{1,20}\.(json|csv|parquet))"
+)
 CHARACTERS = 4  # of a token, for the size that is told
 
 
@@ -37,6 +43,9 @@ class Guard:
             await refuse(send, 403, "host", "this service answers to 127.0.0.1 alone")
             return
         given = headers.get(b"authorization", b"").removeprefix(b"Bearer ")
+        if b"token=" in scope.get("query_string", b""):
+            scope, in_address = without_token(scope)
+            given = given or in_address
         if not secrets.compare_digest(given, self.token):
             await refuse(send, 401, "authorization", "the token is missing or wrong")
             return
@@ -71,6 +80,22 @@ class Guard:
             await self.app(scope, counted, noted)
         if over and not started:
             await too_large(send, cap)
+
+
+def without_token(scope: dict) -> tuple[dict, bytes]:
+    """The scope as the service sees it, whose address holds no token, and the token that it held.
+
+    A browser sends no header of its own: an address for reading may carry the token.
+    """
+    kept, found = [], b""
+    for part in scope["query_string"].split(b"&"):
+        name, _, value = part.partition(b"=")
+        if name == b"token":
+            found = value
+        else:
+            kept.append(part)
+    reads = scope["method"] in ("GET", "HEAD") and READABLE.fullmatch(scope["path"])
+    return scope | {"query_string": b"&".join(kept)}, found if reads else b""
 
 
 async def too_large(send, cap: int, length: int = 0) -> None:

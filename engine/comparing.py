@@ -6,6 +6,7 @@ statistics are `engine.analysis.compare`'s.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -65,12 +66,17 @@ class Kept:
         self._items: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock, self.most = threading.Lock(), most
 
-    def get(self, place: Hashable, make: Callable[[], Any]) -> Any:
+    def get(
+        self, place: Hashable, make: Callable[[], Any], lasting: Callable[[Any], Any] = lambda _: 1
+    ) -> Any:
+        """What is kept there, or what `make` makes; kept where it is `lasting`."""
         with self._lock:
             if place in self._items:
                 self._items.move_to_end(place)
                 return self._items[place]
         made = make()
+        if not lasting(made):
+            return made
         with self._lock:
             self._items[place] = made
             while len(self._items) > self.most:
@@ -84,6 +90,7 @@ class Line(NamedTuple):
     run: Run
     spec: Any  # None where this version no longer reads it
     values: dict
+    phrase: str
     of: Run | None
     stamp: str
 
@@ -110,13 +117,19 @@ class Comparison:
         self.base_is_control = line.of is not None
         rest = [one for i, one in enumerate(asked) if self.base_is_control or i != at]
         self.lines, self.base = [line, *rest], line
-        self.warnings: list[str] = []
 
     # ---- which runs
 
     def _line(self, run: Run, of: Run | None = None) -> Line:
-        values = self.store.spec(run.key) or {}
-        return Line(run, self.results.spec(run.key), values, of, self.results.stamp(run))
+        """A finished run's rows stay as they are; those of one at work are counted again."""
+        known = self.kept.get(("spec", run.key), lambda: self._read(run.key), lambda k: k[1])
+        stamp = self.results.stamp(run) if run.status in ACTIVE else run.finished
+        stamp = f"{run.status} {run.answers_stored} {run.noise_floor} {run.control_run} {stamp}"
+        return Line(run, known[1], known[0], known[2], of, stamp)
+
+    def _read(self, key: str) -> tuple[dict, Any, str]:
+        """The spec as a dict and read, and its memory in words; a key never changes its spec."""
+        return self.store.spec(key) or {}, self.results.spec(key), self.store.phrase(key)
 
     def _control(self, asked: list[Line]) -> Line | None:
         """The control that all runs share, where it is stored."""
@@ -136,6 +149,9 @@ class Comparison:
     def _base(self, asked: list[Line], control: Line | None, base: str) -> tuple[int, Line]:
         keys = [line.key for line in asked]
         if base:
+            if len(keys) == 1 and base in keys and asked[0].run.kind != DECODE:
+                told = f"{base[:40]} is the one run asked for; give a second, or no baseline"
+                raise SpecError(FieldError("base", told))
             if base in keys:
                 return keys.index(base), asked[keys.index(base)]
             owners = [
@@ -169,16 +185,6 @@ class Comparison:
             lines.entry(self, line, block, name, shared)
             for line, block, name in zip(self.lines, blocks, names, strict=True)
         ]
-        for run, line in zip(runs, self.lines, strict=True):
-            run["apart"] = {
-                other.key: [
-                    name
-                    for name in compare_fields.unlike(line.values, other.values, ("memory", *SAME))
-                    if name not in ("memory.window", "memory.stride", "modulus")
-                ]
-                for other in self.lines
-                if other is not line
-            }
         rows = self._rows()
         flat = compare.adjust([row for measure in rows.values() for row in measure])
         count = sum(row["p"] is not None for row in flat)
@@ -198,12 +204,10 @@ class Comparison:
                 for name in rows
             ],
             "adjusted": f"Holm, {count} comparison{'' if count == 1 else 's'}",
-            "axes": lines.axes(self.lines, runs),
+            "axes": lines.axes(self.lines, runs, rows),
         }
         made["finding"], made["doubt"] = compare_words.say(made, self._between(runs))
         made["warnings"] = self._warned(runs)
-        for run in runs:
-            del run["apart"]
         return made
 
     def _measure(self) -> str:
@@ -218,8 +222,15 @@ class Comparison:
     def _block(self, line: Line) -> dict:
         """The numbers of a run; of a control those that its run's report has of it."""
         if line.of is not None:
-            return self.results.report(line.of).get("control") or self.results.report(line.run)
-        return self.results.report(line.run)
+            block = self._report(self._line(line.of)).get("control")
+            return block or self._report(line)
+        return self._report(line)
+
+    def _report(self, line: Line) -> dict:
+        make = functools.partial(self.results.report, line.run)
+        if line.run.status in ACTIVE:
+            return make()
+        return self.kept.get(("report", *line.place), make, lambda made: made["n_samples"])
 
     def sheet(self, line: Line) -> compare.Sheet:
         settings = line.spec.settings
@@ -335,15 +346,18 @@ class Comparison:
         poor = min(known, key=lambda run: run["numbers"]["worst"])["key"]
         if best == poor or self.unpaired(by_key[best], by_key[poor]):
             return None
+        same = ("memory", *SAME)
+        apart = compare_fields.unlike(by_key[best].values, by_key[poor].values, same)
         tests = {n: dict(t) for n, t in self.tests(by_key[best], by_key[poor])[0].items()}
         chosen = len(list(combinations(known, 2)))  # the pair was chosen by looking
         for test in tests.values():
             sure = test["p"] * chosen * 2 < compare.LEVEL
             test["resolved"] = sure and compare.excludes_zero(test)
-        return {"best": best, "worst": poor, "tests": tests}
+        alike = not set(apart) - {"memory.window", "memory.stride"}
+        return {"best": best, "worst": poor, "tests": tests, "alike": alike}
 
     def _warned(self, runs: list[dict]) -> list[str]:
-        told, names = list(self.warnings), {run["key"]: run["name"] for run in runs}
+        told, names = [], {run["key"]: run["name"] for run in runs}
         for line, run in zip(self.lines, runs, strict=True):
             if run["status"] != "done" and line.of is None:
                 share = f"{line.run.answers_stored} of {line.run.answers_expected} rows"
@@ -353,7 +367,8 @@ class Comparison:
                 told.append(f"{run['name']} is of other code or weights than the ones here.")
         paired = [line for line in self.lines[1:] if line.sweep and self.base.sweep]
         for line in paired:
-            if self.unpaired(line, self.base):
+            if why := self.unpaired(line, self.base):
+                told.append(f"{names[line.key]} is not paired: {why}.")
                 continue
             moved = self.tests(line, self.base)[1]
             have = [len(self.sheet(one).samples) for one in (line, self.base)]

@@ -14,6 +14,7 @@ from engine.costs import kv_bytes
 from engine.kinds import DECODE, evicts
 from engine.registry import MEMORIES, TASKS
 from engine.results import title
+from engine.version import is_stale
 
 PLAIN = ("mean", "mean_low", "mean_high", "sigma", "chance")
 OWN = ("worst", "worst_phase", "gap", "gap_null", "gap_p")
@@ -23,20 +24,19 @@ NUMBERS = (*PLAIN[:3], *OWN, "sigma", "period", "period_p", "chance", "nll", "re
 def entry(made: Any, line: Any, block: dict, name: str, shared: int | None) -> dict:
     """A run as /compare tells it; `shared`: the stride by which a memory without a grid is read."""
     run, values, spec = line.run, line.values, line.spec
-    phrase = made.store.phrase(run.key)
-    memory = values.get("memory") or {}
+    memory, model = values.get("memory") or {}, values.get("model") or {}
     numbers, folded = _numbers(made, line, block, shared)
     kv = _bytes(made, line, block)
     return {
         "key": run.key,
         "kind": run.kind,
-        "title": run.title or title(values, phrase),
+        "title": run.title or title(values, line.phrase),
         "name": name,
         "subtitle": _subtitle(memory),
-        "phrase": phrase,
+        "phrase": line.phrase,
         "status": run.status,
-        "stale": made.results.stale(run),
-        "model": (values.get("model") or {}).get("id", ""),
+        "stale": is_stale(run.code_version, *(str(model.get(n, "")) for n in ("id", "revision"))),
+        "model": model.get("id", ""),
         "task": (values.get("task") or {}).get("kind", ""),
         "modulus": values.get("modulus"),
         "stride": spec.stride if spec is not None else memory.get("stride") or None,
@@ -218,8 +218,11 @@ def defaults() -> dict[str, Any]:
 # ---- axes
 
 
-def axes(lines: list[Any], runs: list[dict]) -> dict[str, dict]:
-    """Chart → {ok, reason, keys}: which runs share it with the baseline, and why others do not."""
+def axes(lines: list[Any], runs: list[dict], rows: dict[str, list[dict]]) -> dict[str, dict]:
+    """Chart → {ok, reason, keys}: which runs share it with the baseline, and why others do not.
+
+    `rows`: the paired differences by measure.
+    """
     rules = {
         "curve": _curve,
         "residues": _curve,
@@ -227,15 +230,28 @@ def axes(lines: list[Any], runs: list[dict]) -> dict[str, dict]:
         "tokens": _tokens,
         "attention": _attention,
         "timeline": _timeline,
-        "pairs": _pairs,
     }
     found = {}
     for chart, rule in rules.items():
-        whys = [rule(line, lines[0], run) for line, run in zip(lines, runs, strict=True)]
-        keys = [run["key"] for run, why in zip(runs, whys, strict=True) if not why]
-        told = dict.fromkeys(f"{r['name']}: {w}" for r, w in zip(runs, whys, strict=True) if w)
-        found[chart] = {"ok": bool(keys), "reason": "; ".join(told), "keys": keys}
+        whys = {
+            run["key"]: rule(line, lines[0], run) for line, run in zip(lines, runs, strict=True)
+        }
+        found[chart] = _axis(runs, whys)
+    every = [row for one in rows.values() for row in one]
+    paired = {row["key"] for row in every if not row["reason"]}
+    lacking = {row["key"]: row["reason"] for row in every if row["key"] not in paired}
+    found["pairs"] = _axis([run for run in runs if run["key"] in paired | set(lacking)], lacking)
     return found
+
+
+def _axis(runs: list[dict], whys: dict[str, str]) -> dict:
+    keys = [run["key"] for run in runs if not whys.get(run["key"])]
+    told = [(run["name"], whys[run["key"]]) for run in runs if whys.get(run["key"])]
+    if len(told) > 1 and len({why for _, why in told}) == 1 and not keys:
+        reason = told[0][1]
+    else:
+        reason = "; ".join(f"{name}: {why}" for name, why in told)
+    return {"ok": bool(keys), "reason": reason, "keys": keys}
 
 
 def _measured(line: Any, run: dict) -> str:
@@ -291,7 +307,3 @@ def _timeline(line: Any, base: Any, run: dict) -> str:
     if line.spec is None:
         return "of an older version, which is no longer read"
     return "" if line.run.kind == DECODE else "only decode runs keep a timeline"
-
-
-def _pairs(line: Any, base: Any, run: dict) -> str:
-    return ""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI
+from fastapi import Body, FastAPI
 from fastapi.responses import JSONResponse
 
 from engine.kinds import DECODE
@@ -19,16 +19,17 @@ from engine.results import check_spec, clean
 from engine.specs import MAX_MODULUS, default_modulus
 from engine.store.ledger import phrase_of
 
+Asked = Annotated[dict, Body()]
 MOST = 16  # values of one field
 FIELDS = ("spec", "field", "values", "submit")
 TABLES = ("model", "memory", "task", "control")
 
 
 def add_to(app: FastAPI, engine: Engine) -> None:
-    from engine.service import Spec, check_text
+    from engine.service import check_text
 
     @app.post("/vary")
-    def vary(body: Spec) -> JSONResponse:
+    def vary(body: Asked) -> JSONResponse:
         spec, field, values, submit = asked(check_text(body))
         return JSONResponse(clean(varied(engine, spec, field, values, submit)))
 

@@ -40,7 +40,7 @@ def label(name: str, measure: str) -> str:
 
 def say(made: dict, between: dict | None = None) -> tuple[str, str]:
     """(finding, doubt).  `between`: the test of the run with the best worst phase less the one with
-    the worst: {best, worst (keys), tests: {mean, worst}}, p corrected for the choice.
+    the worst: {best, worst (keys), tests: {mean, worst}, alike}, p corrected for the choice.
     """
     runs = {run["key"]: run for run in made["runs"]}
     rows = {m["name"]: [r for r in m["rows"] if not r["reason"]] for m in made["measures"]}
@@ -103,7 +103,7 @@ def _between(runs: dict, base: dict, rows: dict, between: dict) -> tuple[str, li
     high, low = two(worst["value"], worst["base_value"])
     doubt = []
     if worst["resolved"]:
-        head = "Overlap buys the worst phase" if _overlap(best, poor) else ""
+        head = "Overlap buys the worst phase" if _overlap(best, poor, between) else ""
         head = head or f"{_name(best)} keeps more in the worst phase than {poor['name']}"
         told = f"{head}: {high} against {low}{_bytes(best, poor)}"
         pair = f"{_name(best)} and {poor['name']}"
@@ -112,7 +112,7 @@ def _between(runs: dict, base: dict, rows: dict, between: dict) -> tuple[str, li
             doubt.append(f"The mean of {best['name']} is {_size(mean)} {sign}.")
         else:
             doubt.append(f"{pair} differ in mean by {_size(mean)}, {_apart(mean)}.")
-        if _overlap(best, poor) and best["model"] != poor["model"]:
+        if _overlap(best, poor, between) and best["model"] != poor["model"]:
             doubt.append("Each memory has a model of its own: one training each.")
     elif mean["resolved"]:
         first, second = (best, poor) if mean["diff"] > 0 else (poor, best)
@@ -219,11 +219,13 @@ def _apart(row: dict) -> str:
     return f"which {prompts(row['n'])} do{'es' if row['n'] == 1 else ''} not separate"
 
 
-def _overlap(best: dict, poor: dict) -> bool:
-    """Whether the two differ in nothing but that one's windows overlap."""
-    words = {"overlap", "no overlap"}
-    alike = best["window"] == poor["window"] and not set(best["apart"][poor["key"]])
-    return best["subtitle"] == "overlap" and {best["subtitle"], poor["subtitle"]} == words and alike
+def _overlap(best: dict, poor: dict, between: dict) -> bool:
+    """Whether the two differ in nothing but that one's windows overlap; `alike`: in no other option
+    of the memory, nor in what was asked."""
+    words = best["subtitle"], poor["subtitle"]
+    return (
+        words == ("overlap", "no overlap") and best["window"] == poor["window"] and between["alike"]
+    )
 
 
 def _bytes(best: dict, poor: dict) -> str:

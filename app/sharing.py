@@ -84,7 +84,9 @@ def _words(view: dict) -> str:
 
 
 def buttons() -> None:
-    """Save and Copy link, at the head of a page."""
+    """Save and Copy link, at the head of a page that no view opened: the view's bar has both."""
+    if st.query_params.get("view"):
+        return
     if not state.read_only() and st.button("Save view", key="view-save"):
         _ask_name(None, "")
     copylink.button()

@@ -305,7 +305,7 @@ def test_the_full_cache_has_its_own_page_without_a_grid(client):
 
 def test_the_spectrum_shows_the_autocorrelation_when_asked(client):
     at = page("explore", key=preset(client))
-    at.session_state["view"] = "Autocorrelation"
+    at.session_state["bars"] = "Autocorrelation"
     at.run()
     assert "Autocorrelation" in at.get("plotly_chart")[2].proto.spec
 

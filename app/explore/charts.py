@@ -135,8 +135,8 @@ def _spectrum(subject: Subject, look: Look) -> None:
     period = (report or {}).get("period") or {}
     configured = period.get("configured") or subject.stride
     views = ["Power", "Autocorrelation"]
-    state.within("view", views)
-    view = state.value("view", views[0]) or views[0]
+    state.within("bars", views)
+    view = state.value("bars", views[0]) or views[0]
     if view == "Power":
         frame = frames.spectrum(report)
         fig = spectrum(
@@ -152,7 +152,7 @@ def _spectrum(subject: Subject, look: Look) -> None:
 
     def choice() -> None:
         st.segmented_control(
-            "Show", views, default=views[0], key="view", bind="query-params", required=True
+            "Show", views, default=views[0], key="bars", bind="query-params", required=True
         )
 
     alt = f"Bars: {view.lower()} of the mean curve"

@@ -42,7 +42,7 @@ STATUS = {
 
 
 def head(subject: Subject) -> None:
-    words, button = st.columns([6, 1], vertical_alignment="top")
+    words, button = st.columns([3, 1], vertical_alignment="top")
     with words:
         st.html(
             _context(subject)

@@ -80,17 +80,17 @@ def when(moment: str) -> str:
 def config() -> dict:
     column = st.column_config
     return {
-        "name": column.TextColumn("Name", width=220),
+        "name": column.TextColumn("Name", width=206),
         "model": column.TextColumn("Model", width=110),
-        "memory": column.TextColumn("Memory", width=175),
+        "memory": column.TextColumn("Memory", width=160),
         "task": column.TextColumn("Task", width=80),
         "picture": column.ImageColumn("Curve", width=150, help="0 to 1 upward; grey: full cache"),
         "worst": column.NumberColumn("Worst", format="%.3f", width=62),
         "gap": column.NumberColumn("Gap", format="%.3f", width=62),
         "period": column.TextColumn("Period", width=72, alignment="right"),
         "when": column.TextColumn("When", width=82),
-        "who": column.TextColumn("Who", width=85, help="Old code: made by another version"),
-        "tags": column.ListColumn("Tags", width=74),
+        "who": column.TextColumn("Who", width=118, help="Old code: made by another version"),
+        "tags": column.ListColumn("Tags", width=70),
     }
 
 

@@ -18,7 +18,7 @@ def page() -> None:
         empty.empty(subject)
         return
     live = Live(subject)
-    live.draw(head.words)
+    head.top(subject, live.draw)
     late = st.empty()  # notes of widgets below, told where they are read first
     fields = head.chips(subject)
     live.draw(lambda now: differences(now, every=fields == "all"))

@@ -120,13 +120,13 @@ def cards(sweeps: list[dict], stored: list[dict]) -> None:
             "Two memories, one prompt",
             "The same copies, kept one token a window or averaged over it.",
         )
-        if other:
+        if weak and other:
             st.page_link(
-                state.explore(),
-                label=f"Open {other['title']}",
+                state.compare(),
+                label="Compare them",
                 icon=":material/arrow_forward:",
                 icon_position="right",
-                query_params={"key": other["key"]},
+                query_params={"runs": f"{weak['key']},{other['key']}"},
             )
 
 

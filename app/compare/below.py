@@ -33,11 +33,12 @@ def _pairs(subject: Subject, look: Look) -> None:
     told = "Paired by prompt, 95 %. Hollow: p ≥ .05 " + (
         f"after {subject.told['adjusted']}" if subject.told.get("adjusted") else ""
     )
-    fig = differences(
-        held, title=f"Difference from {name}", subtitle=told, unit="difference", look=look
-    )
-    alt = "Dots: differences from the baseline with intervals, one a run and measure"
-    export.chart(fig, held, "compare-pairs", look, alt=alt)
+    if len(held) or subject.active:
+        fig = differences(
+            held, title=f"Difference from {name}", subtitle=told, unit="difference", look=look
+        )
+        alt = "Dots: differences from the baseline with intervals, one a run and measure"
+        export.chart(fig, held, "compare-pairs", look, alt=alt)
     likelihood = frames.paired(frames.differences(subject, ("nll",), look))
     if len(likelihood):
         fig = differences(
@@ -49,8 +50,8 @@ def _pairs(subject: Subject, look: Look) -> None:
         )
         alt = "Dots: differences in likelihood from the baseline, one a run"
         export.chart(fig, likelihood, "compare-nll", look, alt=alt)
-    for reason in frames.unpaired(whole):
-        text("note", f"Not paired: {reason.rstrip('.')}.")
+    for reason in frames.unpaired(subject, whole):
+        text("note", reason)
 
 
 def _pareto(subject: Subject, look: Look) -> None:
@@ -61,7 +62,7 @@ def _pareto(subject: Subject, look: Look) -> None:
         frame,
         axis="cache, bytes per token, log scale" if per_token else "cache, bytes, log scale",
         quality="recall" if decode else "accuracy",
-        subtitle="Hollow: recall"
+        subtitle="Mean recall of each method. Grey: full cache, and the baseline's"
         if decode
         else "Solid: worst phase. Hollow: mean. The line between is the phase gap",
         look=look,

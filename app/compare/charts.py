@@ -37,7 +37,7 @@ def choice(subject: Subject) -> str:
     decode = bool(subject.runs) and all(run["kind"] == "decode" for run in subject.runs)
     options = list(CHARTS)
     if decode:
-        options = ["timelines", "tokens"]
+        options = ["timelines"]
     elif not any(run["kind"] == "decode" for run in subject.runs):
         options.remove("timelines")
     chosen = address.choice("chart", options, notes)
@@ -45,6 +45,8 @@ def choice(subject: Subject) -> str:
     left, right = st.columns([1.15, 1], vertical_alignment="bottom")
     with left:
         text("section", claims.charts(subject, chosen), tag="h2")
+    if len(options) < 2:
+        return chosen
     with right, st.container(horizontal=True, horizontal_alignment="right"):
         picked = st.segmented_control(
             "Chart",

@@ -31,8 +31,8 @@ SUGGESTIONS = (
     ),
     Suggestion(
         "Three windows and strides",
-        "Controlled retrieval: W8 S8, W8 S6 and W12 S12 against the full cache.",
-        ("controlled-w8s8", "controlled-w8s6", "controlled-w12s12"),
+        "Controlled retrieval: W8 S8, W8 S6 and W4 S4 against the full cache.",
+        ("w8s8-sparse", "w8s6", "w4s4-sparse"),
     ),
     Suggestion(
         "What the training saw",
@@ -52,9 +52,7 @@ def keys_of(names: tuple[str, ...]) -> list[dict]:
             preset = known[name]
             drawn = {"curve": preset.get("curve"), "control": preset.get("control_curve")}
             out.append({"key": preset["key"]} | drawn)
-        elif (member := family.get(name.removeprefix("controlled-")) or family.get(name)) and (
-            member.get("key")
-        ):
+        elif (member := family.get(name)) and member.get("key"):
             curve = [r["value"] for r in (member["numbers"].get("residues") or ())]
             control = [r["value"] for r in (member.get("control_residues") or ())]
             out.append({"key": member["key"], "curve": curve, "control": control})

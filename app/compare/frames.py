@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 
 from app.compare.subject import Subject, moving
-from app.compare.table import period
+from app.compare.table import arm_name, period
 from app.figures.compare import Panel
+from app.figures.marks import mark
 from app.figures.theme import Look
-from app.words import NOTHING, number
+from app.words import NOTHING, joined, number
 
 MOST_CELLS = 144  # rows and columns of a map in a panel
 COLUMNS = {
@@ -107,8 +108,10 @@ def differences(subject: Subject, names: tuple[str, ...], look: Look) -> pd.Data
                 continue
             drawn = subject.mark(run, look)
             held = {name: row.get(name) for name in ("diff", "low", "high", "p", "p_adjusted", "n")}
+            if row.get("label") and row.get("arm") == row.get("base_arm") == 0:
+                continue  # the full cache less the full cache
             out.append(
-                {"measure": measure["label"], "key": row["key"], "name": run["name"]}
+                {"measure": measure["label"], "key": row["key"], "name": _named(subject, run, row)}
                 | held
                 | {"colour": drawn.colour, "symbol": drawn.symbol, "reason": row.get("reason")}
             )
@@ -124,21 +127,30 @@ def differences(subject: Subject, names: tuple[str, ...], look: Look) -> pd.Data
     return frame
 
 
+def _named(subject: Subject, run: dict, row: dict) -> str:
+    """A run, or the method of a decode run that a difference is of."""
+    if not row.get("label"):
+        return run["name"]
+    return row["label"] if len(subject.others) == 1 else f"{row['label']} ({run['name']})"
+
+
 def paired(frame: pd.DataFrame) -> pd.DataFrame:
-    """Only measures of which at least one run is paired."""
-    known = frame[frame["diff"].notna()]["measure"].unique()
-    return frame[frame["measure"].isin(known)].reset_index(drop=True)
+    """Only rows that are paired: of the others a sentence says why."""
+    return frame[frame["diff"].notna()].reset_index(drop=True)
 
 
-def unpaired(frame: pd.DataFrame) -> list[str]:
+def unpaired(subject: Subject, frame: pd.DataFrame) -> list[str]:
     """A sentence for each run that is not paired with the baseline: which, and why."""
+    known = frame[frame["diff"].notna()]["measure"].unique()
+    if len(known):
+        frame = frame[frame["measure"].isin(known)]
     held = frame[frame["diff"].isna() & frame["reason"].fillna("").ne("")]
     told: dict[str, list[str]] = {}
     for row in held.to_dict("records"):
         names = told.setdefault(row["reason"], [])
         if row["name"] not in names:
             names.append(row["name"])
-    return [f"{', '.join(names)}: {reason}" for reason, names in told.items()]
+    return [f"Not paired: {joined(n)}. {subject.plain(why)}" for why, n in told.items()]
 
 
 def sizes(subject: Subject, look: Look) -> pd.DataFrame:
@@ -149,11 +161,21 @@ def sizes(subject: Subject, look: Look) -> pd.DataFrame:
     each = all(run.get("bytes_per_token") for run in subject.runs if _quality(run) is not None)
     out = []
     for run in subject.runs:
+        drawn = subject.mark(run, look)
+        for arm in run.get("arms") or ():
+            if arm.get("recall") is None or not arm.get("bytes_per_token"):
+                continue
+            full = arm.get("budget") is None
+            shown = mark(None, look) if full else drawn
+            out.append(
+                {"key": run["key"], "name": f"{arm_name(arm)}, {run['name']}", "worst": None}
+                | {"bytes": arm["bytes_per_token"], "mean": arm["recall"], "per_token": True}
+                | {"colour": shown.colour, "text": shown.text, "symbol": shown.symbol}
+            )
         held = run.get("bytes_per_token") if each else run.get("kv_bytes")
         mean = _quality(run)
         if not held or mean is None:
             continue
-        drawn = subject.mark(run, look)
         out.append(
             {"key": run["key"], "name": run["name"], "bytes": held, "mean": mean}
             | {"worst": run["numbers"].get("worst"), "per_token": each}

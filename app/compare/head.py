@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import streamlit as st
 
-from app import services
+from app import services, services_compare, sharing, state
 from app.compare import address, vary
 from app.compare.subject import NAMES, Subject
 from app.services_compare import MOST
@@ -13,6 +15,25 @@ from app.words import ago, count, prose, sentence
 
 FOUND = 12  # runs listed of a search
 RECENT = "compare-recent"  # chips that were taken away stay at hand
+
+
+def top(subject: Subject, live: Callable[[Callable[[Subject], None]], None]) -> None:
+    """Words at the left; at the right what can be taken away: a view, the link, a report."""
+    left, right = st.columns([3, 1.15], vertical_alignment="top")
+    with left:
+        live(words)
+    with right, st.container(horizontal=True, horizontal_alignment="right", gap="small"):
+        keys, base = subject.asked.keys, subject.asked.base
+        st.download_button(
+            "Report",
+            lambda: services_compare.report(keys, base).encode(),
+            f"phasescope-{'-'.join(key[:6] for key in keys)}.html",
+            "text/html",
+            key="compare-report",
+            on_click="ignore",
+            help="One HTML file with this comparison's charts, numbers and specs; works offline",
+        )
+        sharing.buttons()
 
 
 def words(subject: Subject) -> None:
@@ -79,8 +100,9 @@ def chips(subject: Subject) -> str:
         if subject.told:
             with st.popover("Baseline", icon=":material/straighten:", type="tertiary"):
                 _baseline(subject)
-            with st.popover("Vary", icon=":material/tune:", type="tertiary"):
-                vary.vary(subject)
+            if not state.read_only():
+                with st.popover("Vary", icon=":material/tune:", type="tertiary"):
+                    vary.vary(subject)
         st.space("stretch")
         return _fields()
 
@@ -136,7 +158,7 @@ def add(subject: Subject) -> None:
     if len(keys) >= MOST:
         text("note", f"{MOST} runs are the most that stand side by side. Take one away first.")
         return
-    found = search(services.runs(), wanted, keys)
+    found = search(offered(), wanted, keys)
     if not found:
         text("note", "No run matches." if wanted else "There is no other run here yet.")
     with st.container(key="compare-found", gap="xsmall"):
@@ -151,6 +173,19 @@ def add(subject: Subject) -> None:
             )
         if len(found) > FOUND:
             text("note", f"{len(found) - FOUND} more match: write more of the name.")
+
+
+def offered() -> list[dict]:
+    """All runs, and the controlled family's, which are in no list until they are opened."""
+    rows = services.runs()
+    known = {row["key"] for row in rows}
+    family = [
+        {"key": m["key"], "title": m["label"], "phrase": "", "model": m["name"], "preset": True}
+        | {"task": "pairs", "status": m.get("status")}
+        for m in services.benchmark()["members"]
+        if m.get("key") and m["key"] not in known and m.get("numbers")
+    ]
+    return [*rows, *family]
 
 
 def search(rows: list[dict], wanted: str, taken: tuple[str, ...]) -> list[dict]:

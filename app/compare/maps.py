@@ -8,6 +8,7 @@ import streamlit as st
 from app import export, services, services_eviction, state
 from app.compare import address, frames
 from app.compare.subject import Subject
+from app.compare.table import arm_name
 from app.eviction import frames as decoded
 from app.figures.compare import Panel
 from app.figures.compare_maps import Cells, maps
@@ -149,11 +150,12 @@ def timelines(subject: Subject) -> None:
     runs = [run for run in subject.on("timeline") if run["kind"] == "decode"]
     if not runs:
         return
+    chosen = method(runs)
     at = place(subject, runs, copies=False, heads="kv_heads")
     look = look_of(state.theme())
     panels, events, waits, table = [], [], False, []
     for run in runs:
-        told = {"arm": arm(run), "sample": at["sample"], "layer": at["layer"]}
+        told = {"arm": arm(run, chosen), "sample": at["sample"], "layer": at["layer"]}
         trace, reason = services_eviction.trace(run["key"], told | {"kv_head": at["head"]})
         waits = waits or (trace is None and not reason)
         frame = decoded.segments(trace) if trace else pd.DataFrame()
@@ -161,9 +163,9 @@ def timelines(subject: Subject) -> None:
         panels.append(
             Panel(
                 run["name"],
-                run.get("subtitle") or "",
+                named(run, chosen),
                 subject.mark(run, look),
-                frames.numbers(run),
+                (),
                 frame,
                 reason or ("" if trace else "reading this trace"),
             )
@@ -175,7 +177,7 @@ def timelines(subject: Subject) -> None:
     export.chart(fig, held, "compare-timelines", look, alt=alt, width=1200)
     st.html(legend(look))
     if waits:
-        _poll_traces(runs, at)
+        _poll_traces(runs, at, chosen)
 
 
 def legend(look: Look) -> str:
@@ -189,18 +191,42 @@ def legend(look: Look) -> str:
     return f'<div class="ps-legend">{items}</div>'
 
 
-def arm(run: dict) -> int:
-    """The arm of a decode run that the comparison is about: the service's, or its first method."""
-    if run.get("arm") is not None:
-        return int(run["arm"])
-    told = (services.run(run["key"]) or {}).get("methods") or []
-    return int(next((m["arm"] for m in told if m["method"] != "full"), 0))
+def methods(run: dict) -> dict[str, int]:
+    """Name of each method of a decode run at its budget → its arm; the full cache last."""
+    told = run.get("arms") or (services.run(run["key"]) or {}).get("methods") or []
+    found = {arm_name(arm): int(arm["arm"]) for arm in told}
+    return dict(sorted(found.items(), key=lambda pair: pair[1] == 0))
 
 
-def _poll_traces(runs: list[dict], at: dict) -> None:
+def method(runs: list[dict]) -> str:
+    """Which method's timeline is drawn; a run without it shows its first."""
+    names = list(dict.fromkeys(name for run in runs for name in methods(run)))
+    if len(names) < 2:
+        return names[0] if names else ""
+    wanted = address.choice("arm", names, st.session_state["compare-notes"])
+    widget = address.shown("arm", wanted)
+    chosen = st.selectbox(
+        "Method", names, key=widget, on_change=address.writes("arm", widget), width=360
+    )
+    return chosen or names[0]
+
+
+def arm(run: dict, chosen: str) -> int:
+    """The arm of a decode run that has the chosen method, or its first."""
+    found = methods(run)
+    return found.get(chosen, next(iter(found.values()), 0))
+
+
+def named(run: dict, chosen: str) -> str:
+    """The method that a panel shows, where it is not the chosen one."""
+    found = methods(run)
+    return "" if chosen in found else next(iter(found), "")
+
+
+def _poll_traces(runs: list[dict], at: dict, chosen: str) -> None:
     @st.fragment(run_every="1s")
     def now() -> None:
-        told = [{"arm": arm(r), "sample": at["sample"], "layer": at["layer"]} for r in runs]
+        told = [{"arm": arm(r, chosen), "sample": at["sample"], "layer": at["layer"]} for r in runs]
         found = [
             services_eviction.trace(run["key"], asked | {"kv_head": at["head"]})
             for run, asked in zip(runs, told, strict=True)

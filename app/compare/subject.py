@@ -10,6 +10,7 @@ from app import services, services_compare
 from app.compare import address
 from app.figures.marks import Mark, mark
 from app.figures.theme import Look
+from app.words import joined, sentence
 
 NAMES = "compare-names"  # key → name, so that a run can be named once it is gone
 
@@ -51,9 +52,26 @@ class Subject:
         return mark([r["key"] for r in self.others].index(run["key"]), look)
 
     def apart(self, axis: str) -> str:
-        """Which runs a picture does not compare and why, or ""."""
-        told = (self._axis(axis).get("reason") or "").strip().rstrip(".")
-        return told and told[:1].upper() + told[1:] + "."
+        """Which runs a picture does not compare and why, or ""; runs of one reason together."""
+        groups: dict[str, list[str]] = {}
+        for part in (self._axis(axis).get("reason") or "").split("; "):
+            name, _, why = part.rpartition(": ")
+            groups.setdefault(why.rstrip("."), []).append(name)
+        told = []
+        for why, names in groups.items():
+            if why and len(names) == len(self.runs):
+                told.append(sentence(why) + ".")
+            elif why:
+                who = joined(names) if len(names) < 4 else f"{', '.join(names[:3])} and others"
+                told.append(f"{who}: {why}.".removeprefix(": "))
+        return " ".join(told)
+
+    def plain(self, reason: str) -> str:
+        """A sentence of the service with runs by their names."""
+        told = reason
+        for run in self.runs:
+            told = told.replace(run["key"], run["name"])
+        return sentence(told).rstrip(".") + "." if told else ""
 
     def on(self, axis: str) -> list[dict]:
         """Runs that share a picture, baseline first; one at work keeps its place."""

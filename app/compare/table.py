@@ -22,6 +22,7 @@ MEASURES = {
     "recall": "Recall",
     "nll": "NLL, nats",
 }
+MOST_ARMS = 12  # methods of decode runs that stand in the table
 PROBABILITY = {"joint": "Mean probability", "token": "Mean probability"}
 
 
@@ -35,6 +36,7 @@ def table(subject: Subject, look: Look, *, every: bool, progress: dict[str, dict
     )
     rows = [_settings(row) for row in subject.told["fields"] if every or row["differs"]]
     rows += [_row(label, runs, show, diff) for label, show, diff in measures(runs)]
+    rows += arms(runs) if all(run["kind"] == "decode" for run in runs) else []
     return (
         '<div class="ps-compare-wrap"><table class="ps-compare">'
         f"<thead><tr><th></th>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
@@ -108,11 +110,32 @@ def measures(runs: list[dict]) -> list[tuple[str, Callable[[dict], str], str | N
     return out
 
 
+def arms(runs: list[dict]) -> list[str]:
+    """Rows of decode runs: recall and likelihood of each method at its budget."""
+    held = [{arm_name(arm): arm for arm in run.get("arms") or ()} for run in runs]
+    names = list(dict.fromkeys(name for each in held for name in each))[:MOST_ARMS]
+    rows = []
+    for noun, measure in (("Recall", "recall"), ("NLL", "nll")):
+        for name in names:
+            values = [(each.get(name) or {}).get(measure) for each in held]
+            if all(v is None for v in values):
+                continue
+            made = [run | {"numbers": {measure: v}} for run, v in zip(runs, values, strict=True)]
+            label = f"{noun}, {name}"
+            rows.append(_row(label, made, lambda r, m=measure: number(r["numbers"][m]), measure))
+    return rows
+
+
+def arm_name(arm: dict) -> str:
+    """`beacon 96`, `full`."""
+    return arm["label"] + (f" {arm['budget']}" if arm.get("budget") is not None else "")
+
+
 def bytes_per_token(run: dict) -> str:
     held = run.get("bytes_per_token")
     if held is None:
         return NOTHING
-    return number(held, 0 if held >= 100 else 1) if held < 1e5 else cache_size(held)
+    return number(held, 0 if held >= 100 else 1) if held < 1e4 else cache_size(held)
 
 
 def period(numbers: dict) -> str:
@@ -129,8 +152,8 @@ def _row(label: str, runs: list[dict], show: Callable[[dict], str], diff: str | 
         own = run["numbers"].get(diff) if diff else None
         beside = ""
         if i and own is not None and base is not None:
-            gap = own - base
-            beside = ("+" if gap > 0 else "") + number(gap)
+            shown = number(own - base)
+            beside = shown if shown == "0" or own < base else f"+{shown}"
         told = "…" if moving(run) and show(run) == NOTHING else show(run)
         cells += f"<td><b>{escape(told)}</b><i>{escape(beside)}</i></td>"
     return f'<tr><th scope="row">{escape(label)}</th>{cells}</tr>'

@@ -43,12 +43,15 @@ def difference(subject: Subject) -> None:
                     on_change=address.writes(name, widget),
                 )
             )
-    wanted = address.choice("text", list(SIDES), notes)
+    sides = list(SIDES)
+    if all(run["kind"] == "decode" for run in runs.values()):
+        sides.remove("prompt")
+    wanted = address.choice("text", sides, notes)
     widget = address.shown("text", wanted)
     with third:
         side = st.segmented_control(
             "Texts",
-            list(SIDES),
+            sides,
             format_func=SIDES.get,
             key=widget,
             required=True,
@@ -58,7 +61,7 @@ def difference(subject: Subject) -> None:
     asked = {"outputs": side} if side != "prompt" else _copy()
     told = services_compare.text(chosen[0], chosen[1], **asked)
     if told.get("reason"):
-        text("note", told["reason"][:1].upper() + told["reason"][1:].rstrip(".") + ".")
+        text("note", subject.plain(told["reason"]))
     if told["ops"]:
         st.html(drawn(told, runs[chosen[0]]["name"], runs[chosen[1]]["name"]))
 

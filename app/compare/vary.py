@@ -72,6 +72,9 @@ def vary(subject: Subject) -> None:
         text("error", f"{len(values)} values: at most {MOST} runs stand side by side.")
         return
     answer = services_compare.vary(spec, field, values)
+    if any(refused(row, "modulus") for row in answer["specs"]):
+        spec = spec | {"modulus": 0}  # the count of residues that fits every stride
+        answer = services_compare.vary(spec, field, values)
     for told in answer.get("errors") or ():
         text("error", told)
     rows = answer["specs"]
@@ -139,6 +142,12 @@ def _preview(rows: list[dict], values: list[Any]) -> None:
     waiting = sum(line[""] == "to run" for line in lines)
     if waiting and cost:
         text("estimate", f"About {seconds(cost)} in all, {size(peak)} at once.")
+
+
+def refused(row: dict, field: str) -> bool:
+    """Whether a spec was refused for that field."""
+    named = [e.get("field") if isinstance(e, dict) else e[0] for e in row["errors"]]
+    return field in named
 
 
 def reason(error: Any) -> str:

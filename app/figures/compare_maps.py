@@ -71,6 +71,9 @@ def maps(
             ),
         ),
     )
+    if not known:
+        fig.update_xaxes(showticklabels=False)
+        fig.update_yaxes(showticklabels=False, showgrid=False)
     if known:
         bottom = max(float(c.rows[-1]) for c in known)
         above = min(float(c.rows[0]) for c in known)
@@ -121,6 +124,9 @@ def timelines(
             )
         _events(fig, look, events[i], i)
     fig.update_layout(hovermode="closest", bargap=0, barmode="overlay")
+    if not any(len(panel.frame) for panel in panels):
+        fig.update_xaxes(showticklabels=False)
+        fig.update_yaxes(showticklabels=False)
     fig.update_yaxes(range=[total - 0.5, -0.5], showgrid=False, fixedrange=False)
     fig.update_xaxes(range=[low, high])
     fig.layout.yaxis.title.text = "position"

@@ -22,6 +22,7 @@ from app.figures.theme import (
 from app.words import NOTHING, number, p_value
 
 ROW, LEAST = 27, 230  # px a row; least height
+LONGEST = 38  # letters of a name
 
 
 def differences(
@@ -41,7 +42,9 @@ def differences(
     height = max(LEAST, 112 + ROW * rows)
     fig = start(look, plain(title), subtitle, height=height, left=8, right=176)
     if not len(frame):
-        placeholder(fig, look, "No run shares prompts with the baseline")
+        placeholder(fig, look, "No run shares prompts with the baseline yet")
+        fig.update_xaxes(visible=False)
+        fig.update_yaxes(visible=False)
         return fig
     names, cells, place = [], [], 0.0
     for measure, held in frame.groupby("measure", sort=False):
@@ -49,7 +52,7 @@ def differences(
         place += 1
         for row in held.to_dict("records"):
             cells += _one(fig, look, row, place)
-            names.append((place, name_label(row["name"], 26)))
+            names.append((place, name_label(row["name"], LONGEST)))
             place += 1
         place += 0.35
     put(fig, labels=cells)
@@ -58,7 +61,7 @@ def differences(
     left = dict(xref="paper", x=0, xanchor="left", yref="y")
     fig.update_yaxes(range=[place - 0.6, -0.6], showgrid=False, showticklabels=False)
     longest = max(len(text) - 7 * text.startswith("<b>") for _, text in names)
-    room = min(210, 24 + 7 * longest)
+    room = min(270, 24 + 6.6 * longest)
     fig.update_layout(margin_l=room)
     put(
         fig,

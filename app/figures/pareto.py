@@ -23,6 +23,7 @@ from app.figures.theme import (
 from app.words import cache_size, number
 
 WIDE, LETTER, LONGEST = 430, 6.6, 24  # px of the axes and of a letter; letters of a name
+MOST_NAMES = 9  # of more points the hover card tells which they are
 LIFTS = (0, 15, -15, 30, -30, 45, -45, 60, -60)
 
 
@@ -46,7 +47,8 @@ def against_bytes(
     sizes = frame["bytes"].astype(float)
     low, high = math.log10(sizes.min()), math.log10(sizes.max())
     spare = 0.14 * (high - low) or 0.3
-    labels = []
+    labels: list[dict] = []
+    named = len(frame) <= MOST_NAMES
     for row in _apart(frame, low - spare, (high - low) + 2 * spare, height):
         known = [v for v in (row["mean"], row["worst"]) if pd.notna(v)]
         if len(known) == 2:
@@ -78,6 +80,8 @@ def against_bytes(
             )
         anchor = row["worst"] if pd.notna(row["worst"]) else row["mean"]
         side = "right" if row["side"] < 0 else "left"
+        if not named or not row["side"]:
+            continue
         labels.append(
             dict(
                 x=math.log10(row["bytes"]),
@@ -108,7 +112,7 @@ def against_bytes(
 def _apart(frame: pd.DataFrame, low: float, wide: float, height: int) -> list[dict]:
     """Rows with a side and a lift (px) for their names, so that none touches a name or a point.
 
-    Judged for a chart of usual width; the first place that is free wins, else the first of all.
+    Judged for a chart of usual width; the first place that is free wins.
     """
     rows = frame.to_dict("records")
     tall = height - 110
@@ -125,8 +129,10 @@ def _apart(frame: pd.DataFrame, low: float, wide: float, height: int) -> list[di
         places = [(side, lift) for lift in LIFTS for side in (1, -1)]
         boxes = [_box(row, side, lift, text) for side, lift in places]
         free = [i for i, box in enumerate(boxes) if _free(box, taken, points, lines)]
-        best = free[0] if free else 0
-        (row["side"], row["lift"]), box = places[best], boxes[best]
+        row["side"] = 0  # no place is free: the hover card names it
+        if not free:
+            continue
+        (row["side"], row["lift"]), box = places[free[0]], boxes[free[0]]
         taken.append(box)
     return rows
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -174,7 +177,9 @@ def delete(key: Key, as_json: AsJson = False) -> None:
 
 def export(
     key: Key,
-    to: Annotated[Path, typer.Option(help="a .zip (everything), .parquet or .csv file, or .md")],
+    to: Annotated[
+        Path, typer.Option(help="a .zip (everything), .parquet, .csv, .html or .md file")
+    ],
     table: Annotated[
         str,
         typer.Option(
@@ -188,13 +193,15 @@ def export(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a run to a file; a .zip can be imported elsewhere, a .md is a model card's section."""
+    """Write a run to a file; a .zip can be imported elsewhere, a .html is a report that works
+    offline (of several runs too: KEY,KEY), a .md is a model card's section.
+    """
     from engine import client as service
     from engine.registry import FieldError, SpecError
 
     form = to.suffix.lower().removeprefix(".")
-    if form not in ("zip", "parquet", "csv", "md"):
-        raise SpecError(FieldError("to", f"{to} must end in .zip, .parquet, .csv or .md"))
+    if form not in ("zip", "parquet", "csv", "html", "md"):
+        raise SpecError(FieldError("to", f"{to} must end in .zip, .parquet, .csv, .html or .md"))
     try:
         to = to.expanduser()
         writable = to.parent.is_dir() and not to.is_dir()
@@ -202,9 +209,11 @@ def export(
         writable = False
     if not writable:
         raise SpecError(FieldError("to", f"{to} is no file in a folder that exists"))
-    key = key_of(key)
-    with ask() as client:
-        if form == "zip":
+    key = ",".join(map(key_of, key.split(",")))
+    with contextlib.nullcontext() if form == "html" else ask() as client:
+        if form == "html":
+            content = _report(key)
+        elif form == "zip":
             content = client.export(key, alone)
         elif form == "md":
             content = client.model_card(key)["markdown"].encode()
@@ -218,6 +227,24 @@ def export(
         print_json({"key": key, "file": str(to), "bytes": len(content)})
     else:
         print_text(f"{to}: {len(content)} bytes")
+
+
+def _report(keys: str) -> bytes:
+    """The HTML report, made by the dashboard's side in a process of its own."""
+    from engine.client import ServiceFailed
+    from engine.commands.processes import APP
+    from engine.registry import FieldError, SpecError
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "report.html"
+        command = [sys.executable, "-m", "app.report", "--to", str(file), "--", keys]
+        done = subprocess.run(command, cwd=APP.parents[1], capture_output=True, text=True)
+        if done.returncode == 0:
+            return file.read_bytes()
+    told = done.stderr.strip().splitlines() or ["no reason was given"]
+    if done.returncode == 2:
+        raise SpecError(FieldError("", told[-1]))
+    raise ServiceFailed(f"the report was not made: {told[-1]}")
 
 
 def _rows(client: Any, key: str, table: str, control: bool) -> Any:

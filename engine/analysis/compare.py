@@ -3,19 +3,21 @@
 Copies of one logical sample are correlated, and the two runs read the same samples: samples are
 resampled whole, in both runs by the same draws, and worst phase and gap are read again in each.
 
-A minimum is too low and a gap too large by what noise adds, more so in the noisier run, so a
-difference of two has a bias of its own.  It is measured: phases of each run are drawn together
-until noise alone makes them show the minimum or gap that was observed, and draws around *that*
-curve tell by how much a shown difference misses the true one.  Intervals are the shown difference
-less this error; `corrected` is their centre.  An interval is stretched to the shown difference, so
-that a number in a table never lies outside of its own interval.
+A minimum is too low and a gap too large by what noise adds, more so in the noisier run and the
+more so the more phases are alike.  So a shown difference has a bias, and a percentile of resampled
+differences has it twice.  The bootstrap gives the noise of the folded curves only, the same draws
+for both runs, and intervals are inverted tests: they hold each true difference under which the
+shown one is in the middle 95 %.  What noise cannot tell is read for safety: for each end, phases
+are tied in the run where that moves the end out, and kept apart in the other.  `corrected` is the
+shown difference less its bias.  An interval is stretched to the shown difference, so that a number
+in a table never lies outside of its own interval.
 
 p of the mean: signs of the prompts' differences are flipped.  p of worst and gap is the larger of
 two.  (1) Null: the two memories act alike on every prompt.  The two curves of each prompt change
-sides at random, and minimum or gap are read again.  Exact, whatever the number of prompts.
-(2) Null: the true worst phases (gaps) are equal, whatever else differs.  The share of the errors
-above that reach the shown difference.  Either alone would be fooled: the first where one run is
-merely noisier, the second where few prompts agree by chance.
+sides at random, and minimum or gap are read again: exact, whatever the number of prompts.
+(2) Null: the true worst phases (gaps) are equal, whatever else differs: the inverted test at zero.
+Either alone would be fooled: the first where one run is merely noisier, the second where few
+prompts agree by chance.
 
 Knows rows and strides.  Knows nothing of specs, names or sentences.
 """

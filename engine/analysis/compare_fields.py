@@ -65,8 +65,9 @@ def differs(name: str, flats: list[dict], defaults: dict[str, Any]) -> bool:
 def unlike(first: dict, second: dict, fields: tuple[str, ...]) -> list[str]:
     """Which of the fields, or of their options, differ between two specs."""
     a, b = flat(first), flat(second)
-    names = [n for n in dict.fromkeys((*a, *b)) if n in fields or n.split(".")[0] in fields]
-    return [n for n in names if _text(a.get(n)) != _text(b.get(n))]
+    known = dict.fromkeys((*a, *b))
+    found = (n for one in fields for n in known if one in (n, n.split(".")[0]))
+    return [n for n in found if _text(a.get(n)) != _text(b.get(n))]
 
 
 def reason(first: dict, second: dict, names: list[str]) -> str:

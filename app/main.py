@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent
 if str(ROOT.parent) not in sys.path:  # Streamlit puts this folder on the path, not its parent
     sys.path.insert(0, str(ROOT.parent))
 
-from app import services, sharing, state, style  # noqa: E402
+from app import gate, services, sharing, state, style  # noqa: E402
 
 log = logging.getLogger("phasescope")
 LOST = "The engine service is not running"
@@ -35,6 +35,9 @@ def main() -> None:
     chosen = st.navigation(state.pages(), position="top")
     state.stand_on(chosen)
     try:
+        if not gate.entered():
+            return
+        state.set_read_only(services.read_only())
         if sharing.resolve():
             sharing.bar()
             chosen.run()

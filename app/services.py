@@ -60,6 +60,12 @@ def schema() -> dict:
     return ask("schema")
 
 
+@st.cache_data(ttl=30, show_spinner=False)
+def read_only() -> bool:
+    """Whether the service is shared for reading alone."""
+    return bool(ask("health").get("read_only"))
+
+
 @st.cache_data(ttl=2, show_spinner=False)
 def runs() -> list[dict]:
     return list(ask("runs"))

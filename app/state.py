@@ -302,6 +302,10 @@ def set_number(name: str, value: int) -> None:
     st.query_params[name] = str(value)
 
 
+def set_read_only(on: bool) -> None:
+    st.session_state["read-only"] = on
+
+
 def read_only() -> bool:
     """Whether readers of this service may only look."""
     return bool(st.session_state.get("read-only"))

@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import HTTPException
 from fastapi.responses import JSONResponse, Response
 
+from engine.access import READ_ONLY
 from engine.benchmark import family_keys
 from engine.jobs import MapWanted, TraceWanted
 from engine.kinds import DECODE, evicts
@@ -36,7 +37,7 @@ def find(engine: Engine, key: str) -> Run:
 def attention_answer(engine: Engine, run: Run, body: dict) -> JSONResponse:
     """A map's cells (200), or 202 while the worker makes it."""
     wanted, queries, keys = wanted_map(engine, run, body)
-    file = engine.queue.want(wanted)
+    file = _file(engine, wanted)
     found = file and engine.store.maps.load(file)
     if not found:
         return JSONResponse({"pending": True}, 202)
@@ -46,6 +47,15 @@ def attention_answer(engine: Engine, run: Run, body: dict) -> JSONResponse:
         raise SpecError(FieldError("queries", "no token of the map lies in that range"))
     about = {"layer": wanted.layer, "head": wanted.head, "sample": wanted.sample}
     return JSONResponse(shown | about | {"shift": wanted.shift})
+
+
+def _file(engine: Engine, wanted: MapWanted | TraceWanted) -> str | None:
+    """The stored file, or None while the worker makes it; 403 where nothing is to be made."""
+    if not engine.access.read_only:
+        return engine.queue.want(wanted)
+    if file := wanted.find(engine.store):
+        return file
+    raise HTTPException(403, f"it was not made before, and {READ_ONLY}")
 
 
 def wanted_map(engine: Engine, run: Run, body: dict) -> tuple[MapWanted, Any, Any]:
@@ -80,7 +90,7 @@ def wanted_map(engine: Engine, run: Run, body: dict) -> tuple[MapWanted, Any, An
 
 def trace_answer(engine: Engine, run: Run, body: dict) -> Response:
     """A trace (200), or 202 while the worker makes it."""
-    file = engine.queue.want(wanted_trace(engine, run, body))
+    file = _file(engine, wanted_trace(engine, run, body))
     found = file and engine.store.traces.load(file)
     if not found:
         return JSONResponse({"pending": True}, 202)

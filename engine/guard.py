@@ -10,6 +10,8 @@ import json
 import re
 import secrets
 
+from engine.access import Access
+
 LOCAL = {"127.0.0.1", "localhost", "[::1]"}
 MAX_BODY = 32_000_000
 MAX_BUNDLE = 512_000_000
@@ -28,8 +30,8 @@ class TooLarge(Exception):
 class Guard:
     """ASGI middleware.  A page on another site must reach nothing: not by name, not by guessing."""
 
-    def __init__(self, app, token: str):
-        self.app, self.token = app, token.encode()
+    def __init__(self, app, token: str, access: Access | None = None):
+        self.app, self.token, self.access = app, token.encode(), access or Access()
 
     async def __call__(self, scope, receive, send) -> None:
         if scope["type"] != "http":
@@ -39,7 +41,7 @@ class Guard:
         headers = {name.lower(): value for name, value in scope["headers"]}
         # A foreign name that resolves to 127.0.0.1 (DNS rebinding) still says who it is.
         host = headers.get(b"host", b"").decode("latin-1").rsplit(":", 1)[0]
-        if host not in LOCAL:
+        if self.access.local and host not in LOCAL:
             await refuse(send, 403, "host", "this service answers to 127.0.0.1 alone")
             return
         given = headers.get(b"authorization", b"").removeprefix(b"Bearer ")
@@ -48,6 +50,9 @@ class Guard:
             given = given or in_address
         if not secrets.compare_digest(given, self.token):
             await refuse(send, 401, "authorization", "the token is missing or wrong")
+            return
+        if refusal := self.access.refusal(scope["method"], scope["path"]):
+            await refuse(send, 403, "", refusal)
             return
         cap = MAX_BUNDLE if scope["path"] == "/import" else MAX_BODY
         length = headers.get(b"content-length", b"0")

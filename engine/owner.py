@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from engine.access import Access
 from engine.kinds import DECODE, kind_of
 from engine.presets import Preset, family_presets, presets
 from engine.queue import Queue
@@ -30,8 +31,9 @@ LAST = 3  # turn of the results that come in when they are asked for
 class Engine:
     """Store, queue and results of one home folder, opened together and closed together."""
 
-    def __init__(self, home: Path, stays: bool = True):
+    def __init__(self, home: Path, stays: bool = True, access: Access | None = None):
         self.home = home
+        self.access = access or Access()
         self.store = Store(home)
         self.results = Results(self.store)
         self.queue = Queue(self.store, self.results, home / "worker.log")
@@ -109,6 +111,11 @@ class Engine:
         control = spec and spec.control and self._shipped(spec.control.key)
         if control:
             self.store.change(run.id, control_run=control.id)
+
+    def submit(self, spec: Any, title: str = "") -> Any:
+        """Queue a run; whatever can be refused is refused before anything is kept."""
+        self.access.check(spec, self.plan(spec))
+        return self.queue.submit(spec, title)
 
     def plan(self, spec: Any) -> dict:
         """What will run; the page asks for it at every change and again at Run."""

@@ -20,7 +20,7 @@ from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from engine import addresses, comparing, gating, library, views
+from engine import addresses, comparing, gating, kvpress_service, library, views
 from engine.benchmark import benchmark
 from engine.closeup import attention_answer, find, token_names, trace_answer
 from engine.guard import Guard
@@ -67,7 +67,7 @@ def make_app(engine: Engine, token: str) -> FastAPI:
     about = {"title": "Phasescope", "version": product_version()}
     # The framework's own page of addresses would load its scripts from the internet.
     app = FastAPI(**about, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.add_middleware(Guard, token=token)
+    app.add_middleware(Guard, token=token, access=engine.access)
     _errors(app)
     addresses.add_to(app, engine)
     _commands(app, engine)
@@ -76,6 +76,7 @@ def make_app(engine: Engine, token: str) -> FastAPI:
     comparing.add_to(app, engine)
     views.add_to(app, engine)
     library.add_to(app, engine)
+    kvpress_service.add_to(app, engine)
     return app
 
 
@@ -124,7 +125,8 @@ def _commands(app: FastAPI, engine: Engine) -> None:
     @app.get("/health")
     def health() -> JSONResponse:
         about = {"version": product_version(), "code_version": code_version(), "busy": queue.busy}
-        return JSONResponse(about)
+        shared = {"read_only": engine.access.read_only, "demo": engine.access.demo}
+        return JSONResponse(about | shared)
 
     @app.get("/schema")
     def schema() -> JSONResponse:
@@ -135,7 +137,9 @@ def _commands(app: FastAPI, engine: Engine) -> None:
     def preview(values: Spec) -> JSONResponse:
         spec = check_spec(check_text(values))
         plan = engine.plan(spec)
-        store.remember(spec)
+        if not engine.access.read_only:
+            engine.access.check(spec, plan)
+            store.remember(spec)
         return JSONResponse(clean(plan))
 
     @app.post("/lengths")
@@ -157,8 +161,7 @@ def _commands(app: FastAPI, engine: Engine) -> None:
         if not isinstance(title, str) or len(title) > 300:
             raise SpecError(FieldError("title", "must be text of at most 300 characters"))
         spec = check_spec(check_text(values))
-        engine.plan(spec)  # everything that can be refused is refused before anything is kept
-        job = queue.submit(spec, title.strip())
+        job = engine.submit(spec, title.strip())
         return JSONResponse({"key": spec.key, "job": job.id})
 
     @app.get("/runs")

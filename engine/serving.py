@@ -6,10 +6,10 @@ Knows sockets and files.  What the service answers is in `engine.service`.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import os
-import secrets
 import socket
 import threading
 import time
@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from engine import paths
+from engine.access import Access, check_host, new_token
+from engine.registry import FieldError, SpecError
 
 HOST = "127.0.0.1"
 PORT = 8787
@@ -60,26 +62,28 @@ def forget_address() -> None:
         address_file().unlink(missing_ok=True)
 
 
-def bind(port: int) -> socket.socket:
-    """A listening socket on 127.0.0.1; port 0 takes a free one.  OSError if it is taken."""
+def bind(port: int, host: str = HOST) -> socket.socket:
+    """A listening socket; port 0 takes a free one.  OSError if it is taken."""
     # The protocol is named: of sockets without one asyncio sets no TCP_NODELAY, and every answer
     # then waits 40 ms for a delayed acknowledgement.
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        sock.bind((HOST, port))
+        sock.bind((host, port))
     except OSError:
         sock.close()
         raise
     return sock
 
 
-def free_port(wanted: int) -> int:
+def free_port(wanted: int, host: str = HOST) -> int:
     """The wanted port, or a free one where it is taken."""
     for port in (wanted, 0):
-        with contextlib.suppress(OSError), contextlib.closing(bind(port)) as sock:
+        with contextlib.suppress(OSError), contextlib.closing(bind(port, host)) as sock:
             return sock.getsockname()[1]
-    raise OSError("no free port")
+    raise SpecError(
+        FieldError("host", f"{host} is no address of this machine, or has no free port")
+    )
 
 
 def open_log() -> None:
@@ -95,7 +99,7 @@ def open_log() -> None:
         log.propagate = False
 
 
-def make_server(token: str, stays: bool):
+def make_server(token: str, stays: bool, access: Access | None = None):
     """A uvicorn server over a freshly opened engine; StoreError where the data cannot be had."""
     import uvicorn
 
@@ -103,7 +107,7 @@ def make_server(token: str, stays: bool):
     from engine.service import make_app
 
     open_log()
-    engine = Engine(paths.home(), stays)
+    engine = Engine(paths.home(), stays, access)
     config = uvicorn.Config(
         make_app(engine, token),
         log_config=None,
@@ -117,17 +121,29 @@ def make_server(token: str, stays: bool):
     return uvicorn.Server(config)
 
 
-def serve(port: int = PORT, say=print) -> None:
-    """Run the service until it is stopped; a taken port gives way to a free one."""
+def serve(
+    port: int = PORT, say=print, access: Access | None = None, token: str | None = None
+) -> None:
+    """Run the service until it is stopped; a taken port gives way to a free one.
+
+    token: the owner's own; without one a new one is made, which the address file tells.
+    """
+    access = access or Access()
+    check_host(access.host, token)
     try:
-        sock = bind(port)
-    except OSError:
-        sock = bind(0)
-    token = secrets.token_urlsafe(32)
-    server = make_server(token, stays=True)
-    url = f"http://{HOST}:{sock.getsockname()[1]}"
-    write_address(Address(url, token, os.getpid()))
-    say(f"Phasescope service at {url} (home {paths.home()})")
+        sock = bind(port, access.host)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise SpecError(FieldError("host", f"{access.host}: {error.strerror}")) from None
+        sock = bind(0, access.host)
+    token = token or new_token()
+    server = make_server(token, True, access)
+    number = sock.getsockname()[1]
+    everywhere = access.host in ("0.0.0.0", "")
+    write_address(
+        Address(f"http://{HOST if everywhere else access.host}:{number}", token, os.getpid())
+    )
+    say(f"Phasescope service at http://{access.host}:{number} (home {paths.home()})")
     try:
         server.run(sockets=[sock])
     finally:
@@ -137,9 +153,9 @@ def serve(port: int = PORT, say=print) -> None:
 @contextlib.contextmanager
 def running() -> Iterator[Address]:
     """The same service on a thread of this process, for the length of a with."""
-    sock, token = bind(0), secrets.token_urlsafe(32)
+    sock, token = bind(0), new_token()
     try:
-        server = make_server(token, stays=False)
+        server = make_server(token, False)
     except BaseException:
         sock.close()
         raise

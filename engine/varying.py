@@ -71,7 +71,7 @@ def varied(engine: Engine, spec: dict, field: str, values: list, submit: bool) -
         line, checked = _line(engine, one, modulus)
         lines.append(line)
         if submit and checked is not None and not line["errors"]:
-            jobs.append({"key": line["key"], "job": engine.queue.submit(checked).id})
+            jobs.append({"key": line["key"], "job": engine.submit(checked).id})
     return {"specs": lines, "modulus": modulus} | ({"jobs": jobs} if submit else {})
 
 

@@ -63,6 +63,10 @@ class FakeClient:
 
     # ---- what there is
 
+    def health(self) -> dict:
+        self._note("health")
+        return {"version": "0", "read_only": False, "demo": False}
+
     def schema(self) -> dict:
         self._note("schema")
         tasks = TASKS.schema()

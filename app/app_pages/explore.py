@@ -81,6 +81,7 @@ def buttons(subject: Subject) -> None:
         text("estimate", head.estimate(subject.plan))
     left, right = st.columns([2, 1])
     blocked = bool(subject.errors) or subject.plan is None or subject.active
+    blocked = blocked or state.read_only()
     label = "Run again" if subject.status in ("failed", "cancelled", "incomplete") else "Run"
     if left.button(label, type="primary", key="run", disabled=blocked, width="stretch"):
         refused = services.submit(fields.plain(subject.spec), subject.title).errors

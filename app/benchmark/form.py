@@ -41,7 +41,11 @@ def form(schema: dict) -> None:
     left, right = st.columns([2, 1])
     label = "Show" if done else "Run again" if status and not busy else "Run"
     if left.button(
-        label, key="b-run", type="primary", disabled=not answer.plan or busy, width="stretch"
+        label,
+        key="b-run",
+        type="primary",
+        width="stretch",
+        disabled=not answer.plan or busy or (state.read_only() and not done),
     ):
         _submit(spec, answer.plan["key"], done)
     if right.button("Cancel", key="b-cancel", disabled=not busy, width="stretch"):

@@ -94,7 +94,7 @@ def _what_to_do(subject: Opened) -> None:
         text("note", f"Train it: phasescope train {name}. Then run its benchmark here.")
         return
     label = "Run" if subject.status == "none" else "Run again"
-    if st.button(label, key="opened-run", type="primary"):
+    if st.button(label, key="opened-run", type="primary", disabled=state.read_only()):
         refused = services.submit(subject.spec, subject.label).errors
         for _, message in refused:
             text("error", sentence(message))

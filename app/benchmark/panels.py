@@ -172,7 +172,7 @@ def _action(member: dict, place: str) -> None:
             kwargs={"member": name},
         )
     elif member.get("status") != "missing" and st.button(
-        "Run", key=f"panelrun-{place}{name}", type="tertiary"
+        "Run", key=f"panelrun-{place}{name}", type="tertiary", disabled=state.read_only()
     ):
         refused = services.submit(member["spec"], member["label"]).errors
         for _, message in refused:

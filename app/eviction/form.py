@@ -256,6 +256,7 @@ def _buttons(subject: Subject) -> None:
         st.html(html_of("estimate", estimate(subject)))
     left, right = st.columns([2, 1])
     blocked = bool(subject.errors) or subject.plan is None or subject.active
+    blocked = blocked or state.read_only()
     label = "Run again" if subject.status in ("failed", "cancelled", "incomplete") else "Run"
     if left.button(label, type="primary", key="run", disabled=blocked, width="stretch"):
         refused = services.submit(subject.spec, subject.title).errors

@@ -6,6 +6,7 @@ Knows ports, children and how both are stopped.
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ import typer
 from engine.commands.printing import say
 
 DASHBOARD_PORT = 8501
+ASKS = "PHASESCOPE_PAGE_TOKEN"  # what the page asks its readers for, told to its process alone
 APP = Path(__file__).resolve().parents[2] / "app" / "main.py"
 
 
@@ -25,19 +27,40 @@ def add_to(app: typer.Typer) -> None:
         app.command()(command)
 
 
+Host = Annotated[
+    str,
+    typer.Option(help="address to listen on; others than 127.0.0.1 need a token or a login"),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(help="a file with the token that others give; or set PHASESCOPE_TOKEN"),
+]
+ReadOnly = Annotated[
+    bool, typer.Option("--read-only", help="others look: nothing is run, deleted or imported")
+]
+Demo = Annotated[bool, typer.Option("--demo", help="small runs alone; nothing deleted or imported")]
+
+
 def serve(
     port: Annotated[int, typer.Option(help="0 takes a free one", min=0, max=65535)] = 8787,
+    host: Host = "127.0.0.1",
+    token_file: TokenFile = None,
+    read_only: ReadOnly = False,
+    demo: Demo = False,
 ) -> None:
-    """The engine service alone, on 127.0.0.1, until Ctrl-C."""
+    """The engine service alone until Ctrl-C, on 127.0.0.1 unless it is shared."""
     from engine import serving
+    from engine.access import Access, check_host, chosen_token
     from engine.client import Unavailable, connect
     from engine.store import StoreLocked
 
+    token = chosen_token(token_file)
+    check_host(host, token)
     with contextlib.suppress(Unavailable):
         say(f"a service is running already, at {connect().url}")
         raise typer.Exit(0)
     try:
-        serving.serve(port, say)
+        serving.serve(port, say, Access(host, read_only, demo), token)
     except StoreLocked as locked:
         say(str(locked))
         raise typer.Exit(3) from None
@@ -49,17 +72,29 @@ def dash(
     port: Annotated[
         int, typer.Option(help="the dashboard's; a free one where it is taken", min=0, max=65535)
     ] = DASHBOARD_PORT,
+    host: Host = "127.0.0.1",
+    token_file: TokenFile = None,
+    read_only: ReadOnly = False,
+    demo: Demo = False,
 ) -> None:
-    """The service and the dashboard, on 127.0.0.1, until Ctrl-C; stops both."""
-    from engine import serving
+    """The service and the dashboard until Ctrl-C, on 127.0.0.1 unless shared; stops both.
 
+    The service itself stays on 127.0.0.1: others reach the dashboard alone.
+    """
+    from engine import serving
+    from engine.access import check_host, chosen_token, is_loopback
+
+    token = chosen_token(token_file)
+    check_host(host, token)
+    flags = [flag for flag, on in (("--read-only", read_only), ("--demo", demo)) if on]
+    asks = token if token and not is_loopback(host) else ""
     children: list[subprocess.Popen] = []
     try:
-        _service(children)
-        chosen = serving.free_port(port)
-        children.append(_dashboard(chosen))
-        _wait_for(chosen, children)
-        say(f"Phasescope is at http://{serving.HOST}:{chosen} (Ctrl-C stops it)")
+        _service(children, flags)
+        chosen = serving.free_port(port, host)
+        children.append(_dashboard(chosen, host, asks))
+        _wait_for(chosen, children, host)
+        say(f"Phasescope is at http://{host}:{chosen} (Ctrl-C stops it)")
         while all(child.poll() is None for child in children):
             time.sleep(0.3)
         say("the service or the dashboard ended; stopping the other")
@@ -72,15 +107,23 @@ def dash(
     raise typer.Exit(code)
 
 
-def _service(children: list[subprocess.Popen]) -> None:
+def _service(children: list[subprocess.Popen], flags: list[str]) -> None:
     """Start the service unless one runs; wait until it answers."""
     from engine.client import Unavailable, connect
+    from engine.registry import FieldError, SpecError
 
     try:
-        say(f"using the service at {connect().url}")
-        return
+        running = connect()
     except Unavailable:
-        children.append(_child([sys.executable, "-m", "engine", "serve"]))
+        children.append(_child([sys.executable, "-m", "engine", "serve", *flags]))
+    else:
+        health = running.health()
+        on = {f"--{name.replace('_', '-')}" for name in ("read_only", "demo") if health.get(name)}
+        if on != set(flags):
+            told = f"the service at {running.url} runs with {' '.join(sorted(on)) or 'no limits'}"
+            raise SpecError(FieldError("dash", f"{told}; stop it first, or ask for the same"))
+        say(f"using the service at {running.url}")
+        return
     while children[0].poll() is None:
         with contextlib.suppress(Unavailable):
             connect().close()
@@ -89,11 +132,10 @@ def _service(children: list[subprocess.Popen]) -> None:
     raise typer.Exit(children[0].returncode or 3)
 
 
-def _dashboard(port: int) -> subprocess.Popen:
-    from engine import serving
-
+def _dashboard(port: int, host: str, asks: str) -> subprocess.Popen:
+    """`asks`: the token that the page asks every reader for; "" where it asks for none."""
     options = {
-        "server.address": serving.HOST,
+        "server.address": host,
         "server.port": str(port),
         "server.headless": "true",
         "browser.gatherUsageStats": "false",
@@ -101,20 +143,28 @@ def _dashboard(port: int) -> subprocess.Popen:
     command = [sys.executable, "-m", "streamlit", "run", str(APP)]
     for name, value in options.items():
         command += [f"--{name}", value]
-    return _child(command)
+    return _child(command, {ASKS: asks})
 
 
-def _child(command: list[str]) -> subprocess.Popen:
-    """A child in a session of its own: Ctrl-C comes to us alone, and we stop it in order."""
-    return subprocess.Popen(command, cwd=APP.parents[1], stdout=sys.stderr, start_new_session=True)
+def _child(command: list[str], more: dict[str, str] | None = None) -> subprocess.Popen:
+    """A child in a session of its own: Ctrl-C comes to us alone, and we stop it in order.
+
+    It starts where we did, so that a login's `.streamlit/secrets.toml` is found.
+    """
+    env = {**os.environ, "PYTHONPATH": _with_root(), **(more or {})}
+    return subprocess.Popen(command, env=env, stdout=sys.stderr, start_new_session=True)
 
 
-def _wait_for(port: int, children: list[subprocess.Popen]) -> None:
+def _with_root() -> str:
+    given = os.environ.get("PYTHONPATH", "")
+    return os.pathsep.join(filter(None, (str(APP.parents[1]), given)))
+
+
+def _wait_for(port: int, children: list[subprocess.Popen], host: str) -> None:
     import httpx
 
-    from engine import serving
-
-    url = f"http://{serving.HOST}:{port}/_stcore/health"
+    name = "127.0.0.1" if host == "0.0.0.0" else host
+    url = f"http://{name}:{port}/_stcore/health"
     while all(child.poll() is None for child in children):
         with contextlib.suppress(httpx.TransportError):
             if httpx.get(url, trust_env=False).status_code == 200:

@@ -1,0 +1,235 @@
+"""Sharing a service: who may reach it, what a reader may not do, what a demo takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from fake_client import FakeClient
+from starlette.testclient import TestClient
+from streamlit.testing.v1 import AppTest
+from test_views import TOKEN, add_run, saved, told
+from typer.testing import CliRunner
+
+from app import services
+from engine import access, cli
+from engine.access import Access, check_host, chosen_token, login_files
+from engine.owner import Engine
+from engine.registry import SpecError
+from engine.service import make_app
+
+MAIN = str(Path(__file__).parent.parent / "app" / "main.py")
+LOGIN = """[auth]
+redirect_uri = "http://h/oauth2callback"
+cookie_secret = "c"
+client_id = "i"
+client_secret = "s"
+server_metadata_url = "https://issuer/.well-known/openid-configuration"
+"""
+
+
+def shared(tmp_path, **how) -> tuple[Engine, TestClient]:
+    engine = Engine(tmp_path, stays=False, access=Access(**how))
+    engine.ready.set()
+    client = TestClient(make_app(engine, TOKEN), base_url="http://127.0.0.1")
+    client.headers["authorization"] = f"Bearer {TOKEN}"
+    return engine, client
+
+
+# ---- addresses and tokens
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "[::1]", "127.0.0.9"])
+def test_one_s_own_machine_needs_nothing(host, monkeypatch):
+    monkeypatch.setattr(access, "login_files", lambda: [])
+    check_host(host, None)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::", "example.org", ""])
+def test_an_address_that_others_reach_needs_a_token_or_a_login(host, monkeypatch):
+    monkeypatch.setattr(access, "login_files", lambda: [])
+    with pytest.raises(SpecError, match="PHASESCOPE_TOKEN"):
+        check_host(host, None)
+    check_host(host, "a" * 20)
+    monkeypatch.setattr(access, "login_files", lambda: [Path("secrets.toml")])
+    check_host(host, None)
+
+
+@pytest.mark.parametrize("given", ["short", "with a space in the middle", "ключ" * 6])
+def test_a_weak_token_is_refused(given, monkeypatch, tmp_path):
+    monkeypatch.setenv(access.TOKEN, given)
+    with pytest.raises(SpecError, match="at least 16"):
+        chosen_token()
+    (tmp_path / "token").write_text(given)
+    with pytest.raises(SpecError, match="at least 16"):
+        chosen_token(tmp_path / "token")
+
+
+def test_a_token_comes_from_the_file_or_the_environment(monkeypatch, tmp_path):
+    monkeypatch.setenv(access.TOKEN, "e" * 20)
+    assert chosen_token() == "e" * 20
+    (tmp_path / "token").write_text("f" * 20 + "\n")
+    assert chosen_token(tmp_path / "token") == "f" * 20
+    with pytest.raises(SpecError, match="cannot be read"):
+        chosen_token(tmp_path / "none")
+    monkeypatch.delenv(access.TOKEN)
+    assert chosen_token() is None
+
+
+def test_a_login_counts_when_it_is_whole(tmp_path):
+    file = tmp_path / "secrets.toml"
+    assert login_files((tmp_path,)) == []
+    for text in ("not toml [", "[auth]\ncookie_secret = 'c'", "auth = 3"):
+        file.write_text(text)
+        assert login_files((tmp_path,)) == []
+    file.write_text(LOGIN)
+    assert login_files((tmp_path,)) == [file]
+    head, _, rest = LOGIN.partition("client_id")
+    file.write_text(f"{head}[auth.okta]\nclient_id{rest}")
+    assert login_files((tmp_path,)) == [file]
+
+
+@pytest.mark.parametrize("command", ["serve", "dash"])
+def test_the_command_line_refuses_an_open_address(command, monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PHASESCOPE_HOME", str(tmp_path))
+    monkeypatch.delenv(access.TOKEN, raising=False)
+    monkeypatch.setattr(access, "login_files", lambda: [])
+    result = CliRunner().invoke(cli.app, [command, "--host", "0.0.0.0"])
+    assert isinstance(result.exception, SpecError)
+    assert cli.tell(result.exception) == cli.BAD_INPUT
+    assert "PHASESCOPE_TOKEN" in capsys.readouterr().err
+
+
+def test_a_foreign_host_name_is_answered_only_where_the_service_is_shared(tmp_path):
+    engine, client = shared(tmp_path)
+    assert client.get("/health", headers={"host": "evil.example"}).status_code == 403
+    engine.store.close()
+    engine, client = shared(tmp_path, host="0.0.0.0")
+    assert client.get("/health", headers={"host": "box.example"}).status_code == 200
+    wrong = client.get("/health", headers={"host": "box.example", "authorization": "Bearer no"})
+    assert wrong.status_code == 401
+    engine.store.close()
+
+
+# ---- reading alone
+
+
+def test_a_reader_opens_everything_and_changes_nothing(tmp_path):
+    engine, client = shared(tmp_path)
+    key = add_run(engine)
+    id = saved(client, state={"key": key})["id"]
+    engine.store.close()
+    engine, client = shared(tmp_path, read_only=True)
+    assert client.get("/health").json()["read_only"] is True
+    assert client.get(f"/views/{id}").json()["state"] == {"key": key}
+    assert client.get(f"/runs/{key}").status_code == 200
+    assert client.get("/library").status_code == 200
+    spec = engine.store.spec(key)
+    tries = [
+        client.post("/runs", json=spec),
+        client.delete(f"/runs/{key}"),
+        client.post("/import", content=b"x"),
+        client.post("/views", json={"page": "explore", "state": {}, "name": "n"}),
+        client.patch(f"/views/{id}", json={"version": 1, "name": "n"}),
+        client.patch(f"/runs/{key}/note", json={"version": 0, "note": "n"}),
+        client.put("/retention", json={"days": 1, "now": True}),
+        client.post(f"/runs/{key}/cancel"),
+        client.post("/training/w8s8/stop"),
+    ]
+    for answer in tries:
+        assert "shared for reading" in told(answer, 403)
+    vary = client.post(
+        "/vary", json={"spec": spec, "field": "memory.stride", "values": [2], "submit": True}
+    )
+    assert "jobs" not in vary.json() or vary.json()["jobs"] == []
+    assert engine.store.jobs() == []
+    assert client.get(f"/views/{id}").json()["name"] == "One"
+    engine.store.close()
+
+
+def test_every_endpoint_that_changes_something_is_closed_to_readers(tmp_path):
+    """By the list of endpoints itself, so that a new one is closed until somebody opens it."""
+    engine, client = shared(tmp_path, read_only=True)
+    routes = client.get("/openapi.json").json()["paths"]
+    open_ones = set()
+    for path, methods in routes.items():
+        for method in set(methods) - {"get", "head"}:
+            plain = path.replace("{key}", "ab").replace("{id}", "ab").replace("{name}", "ab")
+            if not engine.access.refusal(method.upper(), plain):
+                open_ones.add(f"{method} {path}")
+    assert open_ones == {
+        "post /preview",
+        "post /lengths",
+        "post /bundle",
+        "post /vary",
+        "post /runs/{key}/attention",
+        "post /runs/{key}/trace",
+    }
+    engine.store.close()
+
+
+# ---- a demo
+
+
+def test_a_demo_takes_small_runs_alone():
+    class Spec:
+        samples = 4
+
+    small = Access(demo=True)
+    small.check(Spec, {"copies": 64, "estimate": {"tokens": 9_000}})
+    for plan in ({"copies": 300, "estimate": {"tokens": 9}}, {"estimate": {"tokens": 70_000}}):
+        with pytest.raises(SpecError, match="a demo takes"):
+            small.check(Spec, {"copies": 1} | plan)
+    Spec.samples = 9
+    with pytest.raises(SpecError, match="at most 8 prompts"):
+        small.check(Spec, {"copies": 1, "estimate": {"tokens": 9}})
+    assert small.refusal("DELETE", "/runs/ab")
+    assert small.refusal("POST", "/import")
+    assert not small.refusal("POST", "/runs")
+    Access().check(Spec, {})
+
+
+# ---- the page
+
+
+@pytest.fixture
+def page(monkeypatch):
+    st.cache_data.clear()
+    st.cache_resource.clear()
+    monkeypatch.setattr(services, "connect", FakeClient)
+    yield lambda: AppTest.from_file(MAIN, default_timeout=60)
+    st.cache_data.clear()
+    st.cache_resource.clear()
+
+
+def html(at: AppTest) -> str:
+    return "\n".join(e.proto.body for e in at.get("html"))
+
+
+def test_a_page_that_others_reach_asks_for_the_token(page, monkeypatch):
+    monkeypatch.setenv("PHASESCOPE_PAGE_TOKEN", "s" * 20)
+    at = page().run()
+    assert "shared with a token" in html(at)
+    assert "remembers some positions" not in html(at)
+    at.text_input(key="entry").input("wrong").run()
+    assert "That is not the token" in html(at)
+    at.text_input(key="entry").input("s" * 20).run()
+    assert "remembers some positions" in html(at)
+
+
+def test_a_link_may_hold_the_token(page, monkeypatch):
+    monkeypatch.setenv("PHASESCOPE_PAGE_TOKEN", "s" * 20)
+    at = page()
+    at.query_params["token"] = "s" * 20
+    at.run()
+    assert "remembers some positions" in html(at)
+    assert "token" not in at.query_params
+
+
+def test_a_reader_s_page_offers_no_save(page, monkeypatch):
+    monkeypatch.setattr(FakeClient, "health", lambda self: {"read_only": True})
+    at = page().run()
+    at.switch_page("app_pages/explore.py").run()
+    assert not any(button.key == "view-save" for button in at.button)
+    assert at.button(key="run").disabled

@@ -14,7 +14,7 @@ LONGEST = 48  # characters of a name
 FIRST = ("memory", "methods", "budgets", "unit", "model", "task")  # order of a table's groups
 # Fields that say what a memory is: shown where one run has them and another does not.
 ALWAYS = frozenset(f"memory.{name}" for name in ("kind", "window", "stride", "budget"))
-UNNAMED = frozenset(("batch", "rows", "scan", "control", "model.device", "title"))
+LAST = frozenset(("batch", "rows", "scan", "model.device"))  # that a name tells if nothing else
 
 
 def flat(spec: dict) -> dict[str, Any]:
@@ -110,10 +110,10 @@ def _by_key(found: list[str], keys: list[str]) -> list[str]:
 def _telling(flats: list[dict]) -> list[str]:
     """The fewest fields, most telling first, that tell these specs apart; at most three."""
     fields = sorted({name: None for one in flats for name in one}, key=_place)
-    values = {n: [_text(one.get(n)) for one in flats] for n in fields if n not in UNNAMED}
-    telling = [n for n in fields if n in values and len(set(values[n])) > 1]
+    values = {n: [_text(one.get(n)) for one in flats] for n in fields if n != "control"}
+    telling = [n for n in values if len(set(values[n])) > 1]
     chosen: list[str] = []
-    for name in sorted(telling, key=lambda n: -len(set(values[n]))):
+    for name in sorted(telling, key=lambda n: (n in LAST, -len(set(values[n])))):
         chosen.append(name)
         told = list(zip(*(values[n] for n in chosen), strict=True))
         if len(set(told)) == len(flats) or len(chosen) == 3:

@@ -17,7 +17,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from engine import forms, views
 from engine.closeup import find
-from engine.kinds import DECODE
+from engine.kinds import DECODE, KVPRESS, SWEEP
 from engine.owner import Engine
 from engine.registry import FieldError, SpecError, short, suggest
 from engine.results import clean
@@ -26,6 +26,7 @@ from engine.store.decode import schemas
 
 Form = Literal["json", "csv", "parquet"]
 LARGEST = 2**31 - 1
+TABLES = {SWEEP: ("answers", "tokens"), KVPRESS: ("predictions",)}
 PAGING = ("_size", "_offset", "token")
 LINES = pa.schema(
     [
@@ -33,7 +34,7 @@ LINES = pa.schema(
         *((name, pa.string()) for name in ("status", "created", "source")),
         *((name, pa.bool_()) for name in ("stale", "preset")),
         ("finding", pa.string()),
-        *((name, pa.float64()) for name in ("worst", "gap", "period")),
+        *((name, pa.float64()) for name in ("mean", "worst", "gap", "period")),
         ("curve", pa.list_(pa.float64())),
     ]
 )
@@ -99,7 +100,8 @@ def _runs(app: FastAPI, engine: Engine) -> None:
     @app.get(
         "/runs/{key}/{table}.{form}",
         tags=["addresses"],
-        description="Rows of a sweep: answers or tokens. sample and shift filter them, "
+        description="Rows of a sweep (answers or tokens) or of an import from kvpress "
+        "(predictions). sample and shift filter them, "
         f"control=true gives the full cache's, scan=true the layer scan's answers. {SLICED} In "
         ".csv a text that begins with = + - @ or a tab stands behind an apostrophe, so that no "
         "spreadsheet runs it.",
@@ -113,10 +115,12 @@ def _runs(app: FastAPI, engine: Engine) -> None:
 
 
 def _of_sweep(engine: Engine, run: Run, table: str, asked: dict) -> pa.Table:
-    if run.kind == DECODE or table not in ("answers", "tokens"):
+    if table not in TABLES.get(run.kind, ()):
         raise HTTPException(404, f"no table {table[:40]!r} here; {_tables_of(run)}")
+    if run.kind == KVPRESS:
+        return engine.store.predictions(run.id, asked["sample"])
     if asked["control"] and run.control_run is None:
-        raise HTTPException(404, f"run {run.key} has no control: it is the full cache itself")
+        raise HTTPException(404, f"run {run.key} has no control")
     rows, places = run.control_run if asked["control"] else run.id, ("sample", "shift")
     if table == "tokens":
         if asked["scan"]:
@@ -130,9 +134,9 @@ def _of_sweep(engine: Engine, run: Run, table: str, asked: dict) -> pa.Table:
 
 
 def _tables_of(run: Run) -> str:
-    names = [f"decode/{n.removeprefix('decode_')}" for n in schemas()]
-    known = ", ".join(names if run.kind == DECODE else ("answers", "tokens"))
-    return f"the tables of run {run.key} are {known}, each as .json, .csv and .parquet"
+    names = TABLES.get(run.kind) or [f"decode/{n.removeprefix('decode_')}" for n in schemas()]
+    known = ", ".join(names)
+    return f"the tables of run {run.key}: {known}, each as .json, .csv and .parquet"
 
 
 # ---- what is asked and what is answered

@@ -254,6 +254,19 @@ class Client(Transport):
         address = f"/runs/{_safe(key)}/{path}.{_name(form, 'form')}"
         return self._ask("GET", address, params=params).content
 
+    def predictions(self, key: str, sample: int | None = None):
+        """Rows of an imported evaluation; `sample` is a row's place."""
+        return self._frame(f"/runs/{_safe(key)}/predictions", sample=sample)
+
+    def import_kvpress(self, files: dict[str, str], folder: str = "") -> dict:
+        """{key, added} of a kvpress results folder: its files' texts by name."""
+        return self._json("POST", "/import/kvpress", json={**files, "folder": folder})
+
+    def export_kvpress(self, key: str) -> list[dict]:
+        """{label, press_name, yaml, notes, reason}: the run's memory, or each arm's, as kvpress
+        would be told it; yaml is None where kvpress has no such press."""
+        return self._json("GET", f"/runs/{_safe(key)}/kvpress")["configurations"]
+
 
 def _by(author: str) -> dict[str, str]:
     """A header carries Latin letters alone: any other script is percent-encoded."""

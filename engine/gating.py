@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 
 from engine.analysis.gate import Limits, Unjudged, judge
 from engine.closeup import find
-from engine.kinds import DECODE, kind_of
+from engine.kinds import SWEEP, kind_of
 from engine.owner import Engine
 from engine.registry import FieldError, SpecError, shown
 from engine.results import clean, title
@@ -54,8 +54,8 @@ def check(limits: Limits) -> Limits:
 
 def check_kind(spec: Any) -> Any:
     """Refuse specs that have no phases to judge."""
-    if kind_of(spec) == DECODE:
-        told = "a gate judges sweeps over phases; for decode runs it is not defined yet"
+    if (kind := kind_of(spec)) != SWEEP:
+        told = f"a gate judges sweeps over phases; for {kind} runs it is not defined yet"
         raise SpecError(FieldError("kind", told))
     if spec.settings.protocol == "pair":
         told = "a document pair has two copies and no phases; a gate needs another protocol"

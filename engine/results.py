@@ -15,9 +15,9 @@ import time
 from collections import defaultdict
 from typing import Any
 
-from engine import decode_results
+from engine import decode_results, kvpress_results
 from engine.costs import cost, density
-from engine.kinds import DECODE, kind_of, read_spec
+from engine.kinds import DECODE, KVPRESS, SWEEP, check_spec, kind_of, read_spec
 from engine.presets import presets
 from engine.registry import SpecError
 from engine.specs import SweepSpec
@@ -26,6 +26,7 @@ from engine.version import is_stale, statistics_version
 
 log = logging.getLogger("phasescope")
 ACTIVE = ("queued", "running")
+UNITS = {DECODE: "parts", KVPRESS: "predictions"}
 SUMMARY = 2  # counts changes of what `summary` keeps
 # The numbers of a run that has none yet: the page's layout must not jump, and JSON keeps its keys.
 NOTHING: dict[str, Any] = {
@@ -44,12 +45,12 @@ NOTHING: dict[str, Any] = {
 }  # fmt: skip
 
 
-check_spec = read_spec
+BLANK = {DECODE: decode_results.NOTHING, KVPRESS: kvpress_results.NOTHING}
 
 
 def nothing(run: Run) -> dict:
     """The numbers of a run of this kind that has none yet."""
-    return decode_results.NOTHING if run.kind == DECODE else NOTHING
+    return BLANK.get(run.kind, NOTHING)
 
 
 class Results:
@@ -116,6 +117,8 @@ class Results:
         try:
             if run.kind == DECODE:
                 return clean(decode_results.compute(self.store, run, spec, note(run.key)))
+            if run.kind == KVPRESS:
+                return clean(kvpress_results.compute(self.store, run, spec))
             return self._compute(run, spec)
         except Exception:
             log.exception("no report of run %s", run.key)
@@ -154,7 +157,7 @@ class Results:
         from engine.depth import depth
 
         spec = self.spec(run.key)
-        if spec is None or run.kind == DECODE:
+        if spec is None or run.kind != SWEEP:
             return None
         return clean(depth(spec, self.store.answers(run.id)))
 
@@ -194,7 +197,7 @@ class Results:
 
     def show(self, run: Run, progress: dict) -> dict:
         values, phrase = self.store.spec(run.key) or {}, self.store.phrase(run.key)
-        unit = "parts" if run.kind == DECODE else "answers"
+        unit = UNITS.get(run.kind, "answers")
         made_with = run.provenance | {
             "code_version": run.code_version,
             "source": run.source,
@@ -215,7 +218,7 @@ class Results:
             "stale": _stale(run, values),
             "created": _time(run),
         }
-        if run.kind == DECODE:
+        if run.kind != SWEEP:
             return head | self.report(run)
         spec = self.spec(run.key)
         tail = {"written": run.written, "scan": self.scan(run)}
@@ -237,6 +240,7 @@ class Results:
             "preset": run.source == "preset",
             "source": run.source,
             "stride": numbers.get("stride"),
+            "mean": numbers.get("mean"),  # a summary that was kept before has none
             **{name: numbers[name] for name in ("finding", "worst", "gap", "period", "curve")},
         }
 
@@ -292,6 +296,7 @@ def summary(report: dict) -> dict:
     control = report.get("control") or {}
     return {
         "finding": report["finding"],
+        "mean": report.get("mean"),
         "worst": report.get("worst"),
         "gap": report.get("gap"),
         "period": (report.get("period") or {}).get("detected"),
@@ -346,6 +351,8 @@ def _notes() -> dict[str, str]:
 
 def _stale(run: Run, values: dict) -> bool:
     """`values`: the run's spec."""
+    if run.kind == KVPRESS:  # of no code of ours
+        return False
     model = values.get("model", {})
     return is_stale(run.code_version, str(model.get("id", "")), str(model.get("revision", "")))
 
@@ -360,7 +367,7 @@ def _preference(run: Run, values: dict) -> tuple:
 @functools.lru_cache(maxsize=4096)
 def _spec(key: str, text: str) -> Any:
     try:
-        spec = check_spec(json.loads(text))
+        spec = read_spec(json.loads(text))
     except SpecError:
         return None
     if spec.key != key and spec.control is not None:

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.commands import shown
+from engine.commands import kvpress, shown
 from engine.commands.printing import cell, print_json, print_table, print_text, say
 
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standard output")]
@@ -178,7 +178,7 @@ def delete(key: Key, as_json: AsJson = False) -> None:
 def export(
     key: Key,
     to: Annotated[
-        Path, typer.Option(help="a .zip (everything), .parquet, .csv, .html or .md file")
+        Path, typer.Option(help="a .zip (everything), .parquet, .csv, .html, .md or .yaml file")
     ],
     table: Annotated[
         str,
@@ -194,14 +194,16 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write a run to a file; a .zip can be imported elsewhere, a .html is a report that works
-    offline (of several runs too: KEY,KEY), a .md is a model card's section.
+    offline (either of several runs too: KEY,KEY), a .md is a model card's section, a .yaml the
+    memory as kvpress is told it.
     """
     from engine import client as service
     from engine.registry import FieldError, SpecError
 
     form = to.suffix.lower().removeprefix(".")
-    if form not in ("zip", "parquet", "csv", "html", "md"):
-        raise SpecError(FieldError("to", f"{to} must end in .zip, .parquet, .csv, .html or .md"))
+    if form not in ("zip", "parquet", "csv", "html", "md", "yaml"):
+        told = f"{to} must end in .zip, .parquet, .csv, .html, .md or .yaml"
+        raise SpecError(FieldError("to", told))
     try:
         to = to.expanduser()
         writable = to.parent.is_dir() and not to.is_dir()
@@ -211,10 +213,14 @@ def export(
         raise SpecError(FieldError("to", f"{to} is no file in a folder that exists"))
     key = ",".join(map(key_of, key.split(",")))
     with contextlib.nullcontext() if form == "html" else ask() as client:
+        if form == "yaml":
+            kvpress.write(client, key, to, as_json)
+            return
         if form == "html":
             content = _report(key)
         elif form == "zip":
-            content = client.export(key, alone)
+            many = "," in key
+            content = client.bundle(key.split(",")) if many else client.export(key, alone)
         elif form == "md":
             content = client.model_card(key)["markdown"].encode()
         else:
@@ -251,8 +257,11 @@ def _rows(client: Any, key: str, table: str, control: bool) -> Any:
     """A table of a run as a frame, by its kind."""
     from engine.registry import FieldError, SpecError
 
-    decode = client.run(key)["kind"] == "decode"
+    kind = client.run(key)["kind"]
+    decode = kind == "decode"
     known = ("steps", "answers", "marks", "costs", "texts") if decode else ("answers", "tokens")
+    if kind == "kvpress":
+        return client.predictions(key)
     if table not in known:
         told = f"must be {', '.join(known[:-1])} or {known[-1]} for this run, not {table!r}"
         raise SpecError(FieldError("table", told))
@@ -262,14 +271,21 @@ def _rows(client: Any, key: str, table: str, control: bool) -> Any:
 
 
 def bring_in(
-    file: Annotated[Path, typer.Argument(metavar="FILE.zip", help="an exported run")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="an exported .zip, or kvpress's folder")
+    ],
     as_json: AsJson = False,
 ) -> None:
-    """Bring in a run that was exported elsewhere."""
+    """Bring in runs that were exported elsewhere, or a folder of kvpress's results."""
     from engine.registry import FieldError, SpecError
 
     try:
-        content = file.expanduser().read_bytes()
+        file = file.expanduser()
+        if file.is_dir():
+            with ask() as client:
+                kvpress.bring_in(client, file, as_json)
+            return
+        content = file.read_bytes()
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise SpecError(FieldError("bundle", f"{file} cannot be read: {reason}")) from None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.commands import shown_decode
+from engine.commands import kvpress, shown_decode
 from engine.commands.printing import cell, estimate, out, print_table, print_text
 
 
@@ -26,6 +26,9 @@ def show(run: dict) -> None:
         print_text(f"note: {warning}")
     if run.get("kind") == "decode":
         shown_decode.numbers(run)
+        return
+    if run.get("kind") == "kvpress":
+        kvpress.numbers(run)
         return
     if not run["residues"]:
         return
@@ -117,11 +120,12 @@ def strip(made: dict) -> str:
 
 
 def lines(runs: list[dict]) -> None:
-    columns = ["key", "title", "memory", "model", "task", "status", "worst", "gap", "period"]
+    numbers = ("mean", "worst", "gap", "period")
+    columns = ["key", "title", "memory", "model", "task", "status", *numbers]
     rows: list[list[Any]] = []
     for run in runs:
         state = run["status"] + (" (stale)" if run["stale"] else "")
         state += " (preset)" if run["preset"] else ""
         head = [run["key"], run["title"], run["phrase"], run["model"], run["task"], state]
-        rows.append([*head, run["worst"], run["gap"], run["period"]])
+        rows.append([*head, *(run.get(name) for name in numbers)])
     print_table(columns, rows)

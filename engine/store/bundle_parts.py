@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.kinds import DECODE, kind_of, read_spec
+from engine.kinds import DECODE, KVPRESS, kind_of, read_spec
 from engine.registry import SpecError
 from engine.rows import ANSWERS, TOKENS
 from engine.specs import SweepSpec
-from engine.store import decode_bundles
+from engine.store import decode_bundles, predictions
 from engine.store.bundle_files import read_table, refuse
 from engine.store.bundle_maps import CarriedMap
 from engine.store.ledger import Run
@@ -34,7 +34,7 @@ TYPES = {
     "provenance": dict, "written": dict | None,
 }  # fmt: skip
 STATUSES = ("done", "incomplete", "cancelled", "failed")
-NUMBERS = ("tokens", "wall_seconds", "tokens_per_second", "jobs", "peak_memory_bytes")
+NUMBERS = ("overall", "tokens", "wall_seconds", "tokens_per_second", "jobs", "peak_memory_bytes")
 VERSION = re.compile(r"[0-9a-z]{1,40}(\+[0-9a-z]{1,40})?")
 TITLE, TEXT = 300, 100_000  # characters
 
@@ -64,6 +64,8 @@ def tables(store: Store, run: Run) -> dict[str, pa.Table]:
     """Table → everything that is stored of a run."""
     if run.kind == DECODE:
         return decode_bundles.tables(store, run)
+    if run.kind == KVPRESS:
+        return {"predictions": store.predictions(run.id)}
     own, scan = (store.answers_table(run.id, scan) for scan in (False, True))
     return {"answers": pa.concat_tables([own, scan]), "tokens": store.tokens(run.id)}
 
@@ -76,6 +78,8 @@ def insert(store: Store, cursor, run: int, part: Part) -> None:
     if kind_of(part.spec) == DECODE:
         rows = dict(part.tables)
         store._insert_decode(cursor, run, rows, rows.pop("decode_parts"))
+    elif kind_of(part.spec) == KVPRESS:
+        store._insert_predictions(cursor, run, part.tables["predictions"])
     else:
         store._insert(cursor, run, part.tables["answers"], part.tables["tokens"], False)
 
@@ -91,22 +95,28 @@ def read_part(name: str, told: str, about: object, files: dict[str, bytes], lead
     except SpecError as error:
         raise refuse(f"run.json: the spec of {told} is refused: {error}") from None
     kind = kind_of(spec)
-    if kind == DECODE and not leads:
-        raise refuse("run.json: a decode run is no other run's control")
+    if kind in (DECODE, KVPRESS) and not leads:
+        raise refuse(f"run.json: a {kind} run is no other run's control")
     if spec.key != about["key"] and isinstance(spec, SweepSpec):
         spec = SweepSpec(**{**vars(spec), "control": None})
     if spec.key != about["key"]:
         raise refuse(f"run.json: the key {about['key'][:40]!r} of {told} is not that of its spec")
-    columns = decode_bundles.columns() if kind == DECODE else SCHEMAS
+    columns = {DECODE: decode_bundles.columns, KVPRESS: _predictions}.get(kind, lambda: SCHEMAS)()
     rows = {t: read_table(f"{name}_{t}.parquet", columns[t], files) for t in columns}
     if kind == DECODE:
         problem = decode_bundles.unsound(rows, about, spec)
+    elif kind == KVPRESS:
+        problem = predictions.unsound(rows["predictions"])
     else:
         found = ((f"{name}_{t}.parquet: ", unsound(table, spec)) for t, table in rows.items())
         problem = next((where + what for where, what in found if what), "")
     if problem:
         raise refuse(f"the rows of {told} are not those of its spec: {problem}")
     return Part(about, spec, rows)
+
+
+def _predictions() -> dict[str, pa.Schema]:
+    return {"predictions": predictions.PREDICTIONS}
 
 
 def unsound(rows: pa.Table, spec: SweepSpec) -> str:

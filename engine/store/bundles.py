@@ -150,11 +150,12 @@ def import_bundle(store: Store, bundle: bytes, source: str = "import", file: str
     is wrong.  `file`: the name under which it came.
     """
     found = read_bundle(bundle, shipped=source == "preset")
-    wanted = [pair for pair in found.runs if not _here(store, found.parts[pair[0]].about, source)]
     origin = None if source == "preset" else _origin(bundle, file, found.made_by)
     saved, removed, ids = [], [], {}
     try:
-        with store.writing() as cursor:
+        with store.writing() as cursor:  # one at a time: twice the same adds nothing
+            told = [(pair, found.parts[pair[0]].about) for pair in found.runs]
+            wanted = [pair for pair, about in told if not _here(store, about, source)]
             for own, _ in wanted:
                 removed += _clear(store, cursor, found.parts[own].about, source)
             # A control travels with its runs: another machine's may differ in bits.

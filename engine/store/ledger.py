@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from engine.store.decode import DecodeFacts
+from engine.store.predictions import PredictionFacts
 from engine.store.schema import utc_now
 
 STOPPED = "the service stopped while this ran; run it again to resume"
@@ -38,7 +38,7 @@ class Run:
     answers_stored: int
     tokens_stored: int
     noise_floor: float | None
-    kind: str  # sweep or decode
+    kind: str  # sweep, decode or kvpress
     provenance: dict
     written: dict | None
     origin: dict | None  # of an imported run: where it came from
@@ -74,7 +74,7 @@ _JSON = ("provenance", "written", "origin")
 _SETTABLE = frozenset(_RUN.split(", ")) - {"id", "key", "code_version", "source", "kind"}
 
 
-class Ledger(DecodeFacts):
+class Ledger(PredictionFacts):
     """Specs, runs and jobs."""
 
     # ---- specs
@@ -190,6 +190,7 @@ class Ledger(DecodeFacts):
             with a as (
                 select run, count(*) as n from answers group by run
                 union all select run, count(*) from decode_whole group by run
+                union all select run, count(*) from predictions group by run
             ), t as (
                 select run, count(*) as n from tokens group by run
                 union all select run, sum(steps) from decode_whole group by run
@@ -354,6 +355,11 @@ def phrase_of(spec: Any) -> str:
 
 def shortage(run: Run) -> str:
     """What is missing, as a sentence."""
+    if run.kind == "kvpress":
+        return (
+            f"{run.answers_stored} of {run.answers_expected} predictions are stored; delete it and "
+            "import its folder again"
+        )
     if run.kind == "decode":
         return (
             f"{run.answers_stored} of {run.answers_expected} parts (a method on a prompt) are "

@@ -158,8 +158,16 @@ create table settings (name varchar, value varchar);
 alter table runs add column origin varchar;
 """
 
+PREDICTIONS = """
+-- Evaluations that were computed elsewhere and imported: a row a prediction.
+create table predictions (
+    run integer, "row" integer, task varchar, question varchar, answer varchar, predicted varchar,
+    score double, removed double
+);
+"""
+
 # Append only.  Entry i turns version i into version i + 1; a shipped entry is never edited.
-MIGRATIONS: tuple[str, ...] = (FIRST, DECODE, SHARED)
+MIGRATIONS: tuple[str, ...] = (FIRST, DECODE, SHARED, PREDICTIONS)
 
 
 class StoreError(RuntimeError):

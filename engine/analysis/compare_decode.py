@@ -15,6 +15,7 @@ import pandas as pd
 from engine.analysis.eviction_pairs import MEASURES, SPAN, Cells, nll_cells, paired, recall_cells
 
 CELLS = {"nll": nll_cells, "recall": recall_cells}
+SAME = "the same answers in both runs, prompt by prompt"
 WHY = {
     "nll": "no prompt in which both scored the same tokens",
     "recall": "no prompt in which both answered the same questions",
@@ -74,7 +75,7 @@ def differences(run: Rows, base: Rows | None) -> dict[str, list[dict]]:
             test = None if cells is None else paired(cells, *places, SPAN[measure], run.seed)
             why = "each method wrote a text of its own" if free else "" if test else WHY[measure]
             if test and base is not None and _alike(cells, *places):
-                test, why = None, "the same answers in both runs, prompt by prompt"
+                test, why = None, SAME
             found[measure].append(_row(arm, against, test, why))
     return found
 

@@ -7,6 +7,7 @@ zero.  Knows the comparison's dict; computes no statistic.
 from __future__ import annotations
 
 from engine.analysis.compare import LEVEL
+from engine.analysis.compare_decode import SAME
 from engine.analysis.words import number, prompts, two
 
 LABELS = {
@@ -49,7 +50,10 @@ def say(made: dict, between: dict | None = None) -> tuple[str, str]:
         return _decoded(runs, base, rows)
     tested = [row["key"] for row in rows.get("mean", ())]
     if not tested:
-        told = next((r["reason"] for m in made["measures"] for r in m["rows"] if r["reason"]), "")
+        reasons = [r["reason"] for m in made["measures"] for r in m["rows"] if r["reason"]]
+        if reasons and set(reasons) == {SAME}:
+            return "These runs give the same answers", "Prompt by prompt, in all that both tried."
+        told = next(iter(reasons), "")
         return "These runs cannot be paired", _sentence(told)
     if between:
         finding, doubt = _between(runs, base, rows, between)

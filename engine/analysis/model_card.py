@@ -90,13 +90,15 @@ def _coverage(run: dict, memory: dict, stride: int | None) -> str:
     counts = _span([row["n"] for row in folded if row["n"]])
     if missing:
         names = ", ".join(map(str, missing))
+        were = f"Phase {names} was" if len(missing) == 1 else f"Phases {names} were"
         return (
             f"**{stride - len(missing)} of {stride} phases are covered**, n = {counts} each. "
-            f"Phases {names} were not measured: the worst phase below is the worst of those seen, "
-            f"and the true one may be worse.{told}"
+            f"{were} not measured: the worst phase below is the worst of those seen, and the true "
+            f"one may be worse.{told}"
         )
     holes = size - len(known)
-    part = f" {holes} of {size} residues are missing." if holes else ""
+    verb = "is" if holes == 1 else "are"
+    part = f" {holes} of {size} residues {verb} missing." if holes else ""
     return f"All {stride} phases are covered, n = {counts} each.{part}{told}"
 
 
@@ -111,7 +113,8 @@ def _open(run: dict) -> str:
         told.append(f"The run is {run['status']}: numbers are of the rows stored so far.")
     lacking = run["n_samples"] - run.get("n_complete", run["n_samples"])
     if lacking:
-        told.append(f"{prompts(lacking).capitalize()} lack residues and are left out of the tests.")
+        verbs = ("lacks", "is") if lacking == 1 else ("lack", "are")
+        told.append(f"{prompts(lacking)} {verbs[0]} residues and {verbs[1]} left out of the tests.")
     if run["n_samples"] == 1:
         told.append("One prompt: how prompts differ is unknown.")
     return "".join(f" {text}" for text in told)

@@ -13,11 +13,13 @@ from fastapi.responses import JSONResponse, Response
 from engine.access import READ_ONLY
 from engine.benchmark import family_keys
 from engine.jobs import MapWanted, TraceWanted
-from engine.kinds import DECODE, evicts
+from engine.kinds import DECODE, KVPRESS, evicts
 from engine.owner import Engine
 from engine.registry import FieldError, SpecError, short, shown, suggest
 from engine.store import Run
 from engine.store.maps import cells
+
+PLACE = ("layer", "head", "sample", "shift")  # of an attention map
 
 
 def find(engine: Engine, key: str) -> Run:
@@ -36,17 +38,33 @@ def find(engine: Engine, key: str) -> Run:
 
 def attention_answer(engine: Engine, run: Run, body: dict) -> JSONResponse:
     """A map's cells (200), or 202 while the worker makes it."""
-    wanted, queries, keys = wanted_map(engine, run, body)
-    file = _file(engine, wanted)
-    found = file and engine.store.maps.load(file)
+    found, place = kept_map(engine, run, body)
+    if found:
+        errors: list[FieldError] = []
+        queries, keys = (_part(name, body.get(name), errors) for name in ("queries", "keys"))
+        if errors:
+            raise SpecError(*errors)
+    else:
+        wanted, queries, keys = wanted_map(engine, run, body)
+        place = {name: getattr(wanted, name) for name in PLACE}
+        file = _file(engine, wanted)
+        found = file and engine.store.maps.load(file)
     if not found:
         return JSONResponse({"pending": True}, 202)
     weights, labels = found
     shown = cells(weights, labels, queries, keys)
     if shown is None:
         raise SpecError(FieldError("queries", "no token of the map lies in that range"))
-    about = {"layer": wanted.layer, "head": wanted.head, "sample": wanted.sample}
-    return JSONResponse(shown | about | {"shift": wanted.shift})
+    return JSONResponse(shown | place)
+
+
+def kept_map(engine: Engine, run: Run, body: dict) -> tuple[tuple | None, dict]:
+    """A map that is stored already, and its place: one that came with a bundle needs no model."""
+    place = {name: body.get(name) for name in PLACE}
+    rows = run.control_run if body.get("control", False) is True else run.id
+    whole = all(type(value) is int and 0 <= value < 2**31 for value in place.values())
+    file = engine.store.map_file(rows, *place.values()) if whole and rows is not None else None
+    return (engine.store.maps.load(file) if file else None), place
 
 
 def _file(engine: Engine, wanted: MapWanted | TraceWanted) -> str | None:
@@ -155,7 +173,7 @@ def token_names(engine: Engine, run: Run, ids: str) -> dict[str, str]:
 
     spec = engine.results.spec(run.key)
     wanted = {int(part) for part in ids.split(",") if part.isascii() and part.isdigit()}
-    if spec is None or not wanted:
+    if spec is None or not wanted or run.kind == KVPRESS:
         return {}
     tokenizer, vocab = load_tokenizer(spec.model), facts(spec.model).vocab
     return {str(token): piece(tokenizer, token) for token in sorted(wanted) if token < vocab}

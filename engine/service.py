@@ -24,7 +24,7 @@ from engine import addresses, comparing, gating, kvpress_service, library, views
 from engine.benchmark import benchmark
 from engine.closeup import attention_answer, find, token_names, trace_answer
 from engine.guard import Guard
-from engine.kinds import DECODE
+from engine.kinds import DECODE, SWEEP
 from engine.models.controlled import ledger, shelf
 from engine.offers import make_schema
 from engine.owner import Engine
@@ -238,8 +238,9 @@ def _tables(app: FastAPI, engine: Engine) -> None:
 
     def rows_of(key: str, control: bool) -> int:
         run = find(engine, key)
-        if run.kind == DECODE:
-            raise HTTPException(404, f"run {key} is a decode run; its rows are under decode")
+        if run.kind != SWEEP:
+            where = "decode" if run.kind == DECODE else "predictions"
+            raise HTTPException(404, f"run {key} is a {run.kind} run; its rows are under {where}")
         if control and run.control_run is None:
             raise HTTPException(404, f"run {key} has no control: it is the full cache itself")
         return run.control_run if control else run.id
@@ -264,7 +265,8 @@ def _tables(app: FastAPI, engine: Engine) -> None:
     def decode(key: str, table: str, arm: Whole = None, sample: Whole = None) -> Response:
         run, name = find(engine, key), f"decode_{table.removeprefix('decode_')}"
         if run.kind != DECODE:
-            raise HTTPException(404, f"run {key} is a sweep; its rows are answers and tokens")
+            where = "answers and tokens" if run.kind == SWEEP else "predictions"
+            raise HTTPException(404, f"run {key} is a {run.kind} run; its rows are {where}")
         if name not in schemas():
             known = ", ".join(schemas())
             raise HTTPException(404, f"no table {table[:40]!r} of a decode run; known: {known}")
@@ -329,7 +331,8 @@ def check_lengths(values: dict) -> None:
 
 def _import(engine: Engine, body: bytes, file: str) -> dict:
     """{key, added} of the first run, {runs, view} of all that the bundle holds."""
-    done = import_bundle(engine.store, body, file=check_text({"file": file})["file"])
+    name = check_text({"file": file})["file"]
+    done = import_bundle(engine.store, body, file=name, check_view=views.check)
     for told in done["runs"]:
         run = engine.results.pick(told["key"])
         if told["added"] and run:

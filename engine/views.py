@@ -104,6 +104,13 @@ def check_state(page: object, state: object) -> dict[str, str]:
     return {name: state[name] for name in sorted(state) if name != "view"}
 
 
+def check(view: dict) -> None:
+    """SpecError where a view from elsewhere could not be saved; one without a name gets one."""
+    view["name"] = view["name"] or f"Imported view of {view['page']}"
+    check_state(view["page"], view["state"])
+    check_words({name: view[name] for name in ("name", "note", "tags")})
+
+
 def keys_in(state: dict[str, str]) -> list[str]:
     """The runs that a state shows, in its order."""
     found = [part for name in HOLDS_KEYS for part in state.get(name, "").split(",")]

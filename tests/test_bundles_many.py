@@ -254,3 +254,38 @@ def test_what_was_signed_anew_but_says_less_is_refused(bundle, store):
         bundles.import_bundle(
             store, pack(found | {"run.json": json.dumps(about).encode()}, format=2)
         )
+
+
+def test_a_map_that_came_along_opens_without_its_model(sender, bundle, runs, tmp_path):
+    from starlette.testclient import TestClient
+
+    from engine.owner import Engine
+    from engine.service import make_app
+
+    engine = Engine(tmp_path)
+    engine.ready.set()
+    try:
+        given = {"authorization": "Bearer t"}
+        web = TestClient(make_app(engine, "t"), "http://127.0.0.1", headers=given)
+        done = web.post("/import", content=bundle, params={"file": "两.zip"}).json()
+        assert done["view"]["view"]["name"] == VIEW["name"]
+        assert [run["added"] for run in done["runs"]] == [True, True]
+        strange = bundles.export_bundle(sender, runs[:1], view=VIEW | {"page": "nowhere"})
+        refused = web.post("/import", content=strange).json()["errors"][0]
+        assert refused["field"] == "bundle"
+        assert "view.json: page" in refused["message"]
+        assert refused["message"].endswith("nothing was imported")
+        key = runs[1].key
+        assert web.get(f"/runs/{key}").json()["provenance"]["origin"]["file"] == "两.zip"
+        asked = {"layer": 2, "head": 1, "sample": 0, "shift": 1}
+        shown = web.post(f"/runs/{key}/attention", json=asked).json()
+        assert (shown["shape"], shown["head"]) == ([2, 3], 1)
+        bad = web.post(f"/runs/{key}/attention", json=asked | {"queries": [3]})
+        assert bad.status_code == 422
+        both = web.post("/bundle", json={"keys": [run.key for run in runs], "view": VIEW})
+        assert both.content == bundle
+        for wrong in ({}, {"keys": []}, {"keys": "x"}, {"keys": [key], "maps": 1}):
+            assert web.post("/bundle", json=wrong).status_code == 422
+        assert web.post("/bundle", json={"keys": ["0" * 12]}).status_code == 404
+    finally:
+        engine.store.close()

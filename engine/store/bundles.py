@@ -13,7 +13,7 @@ import json
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from engine.kinds import kind_of, read_spec
 from engine.registry import FieldError, SpecError
@@ -143,13 +143,25 @@ def import_run(store: Store, bundle: bytes, source: str = "import", file: str = 
     return import_bundle(store, bundle, source, file)["runs"][0]
 
 
-def import_bundle(store: Store, bundle: bytes, source: str = "import", file: str = "") -> dict:
+def import_bundle(
+    store: Store,
+    bundle: bytes,
+    source: str = "import",
+    file: str = "",
+    check_view: Callable[[dict], Any] = lambda view: None,
+) -> dict:
     """Check a bundle, then add its runs in one transaction: {runs: [{key, added}], view}.
 
     Adds no run whose key and code version are stored already; raises SpecError naming the file that
-    is wrong.  `file`: the name under which it came.
+    is wrong.  `file`: the name under which it came; `check_view` may refuse a view by its meaning.
     """
     found = read_bundle(bundle, shipped=source == "preset")
+    if found.view is not None:
+        try:
+            check_view(found.view)
+        except SpecError as error:
+            told = "; ".join(f"{e.field} {e.message}" for e in error.errors)
+            raise refuse(f"{VIEW}: {told}") from None
     origin = None if source == "preset" else _origin(bundle, file, found.made_by)
     saved, removed, ids = [], [], {}
     try:

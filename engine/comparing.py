@@ -7,11 +7,7 @@ statistics are `engine.analysis.compare`'s.
 from __future__ import annotations
 
 import functools
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
@@ -20,6 +16,7 @@ from engine import comparing_lines as lines
 from engine import comparing_text, varying
 from engine.analysis import compare, compare_decode, compare_fields, compare_words
 from engine.closeup import find
+from engine.comparing_kept import Kept, Line
 from engine.kinds import DECODE
 from engine.owner import Engine
 from engine.registry import FieldError, SpecError
@@ -27,7 +24,6 @@ from engine.results import ACTIVE, clean
 from engine.store import Run
 
 MOST = 8
-KEPT = 256  # sheets and tests that are kept
 DECODED = ("nll", "recall")
 READ = ("task", "seed")  # else two decode runs are not paired
 SAME = ("task", "seed", "protocol", "modulus", "measure")  # else two sweeps are not paired
@@ -57,54 +53,6 @@ def split(keys: str) -> list[str]:
     if twice:
         raise SpecError(FieldError("keys", f"{twice[:40]} is there twice"))
     return found
-
-
-class Kept:
-    """What was computed of rows, by run and stamp; the oldest are dropped."""
-
-    def __init__(self, most: int = KEPT):
-        self._items: OrderedDict[Hashable, Any] = OrderedDict()
-        self._lock, self.most = threading.Lock(), most
-
-    def get(
-        self, place: Hashable, make: Callable[[], Any], lasting: Callable[[Any], Any] = lambda _: 1
-    ) -> Any:
-        """What is kept there, or what `make` makes; kept where it is `lasting`."""
-        with self._lock:
-            if place in self._items:
-                self._items.move_to_end(place)
-                return self._items[place]
-        made = make()
-        if not lasting(made):
-            return made
-        with self._lock:
-            self._items[place] = made
-            while len(self._items) > self.most:
-                self._items.popitem(last=False)
-        return made
-
-
-class Line(NamedTuple):
-    """One column of the comparison.  `of`: the run whose control this is."""
-
-    run: Run
-    spec: Any  # None where this version no longer reads it
-    values: dict
-    phrase: str
-    of: Run | None
-    stamp: str
-
-    @property
-    def key(self) -> str:
-        return self.run.key
-
-    @property
-    def sweep(self) -> bool:
-        return self.run.kind != DECODE and self.spec is not None
-
-    @property
-    def place(self) -> tuple:
-        return self.run.id, self.stamp
 
 
 class Comparison:
@@ -206,7 +154,7 @@ class Comparison:
             "adjusted": f"Holm, {count} comparison{'' if count == 1 else 's'}",
             "axes": lines.axes(self.lines, runs, rows),
         }
-        made["finding"], made["doubt"] = compare_words.say(made, self._between(runs))
+        made["finding"], made["doubt"] = compare_words.say(made, self._between(runs, count))
         made["warnings"] = self._warned(runs)
         return made
 
@@ -270,7 +218,7 @@ class Comparison:
             return MIXED
         for one in (line, base):
             if one.spec is None:
-                return f"{one.key} is of an older version, which is no longer read; run it again"
+                return f"{one.key} is of an older version that is no longer read"
         fields = READ if line.run.kind == DECODE else SAME
         differ = compare_fields.unlike(line.values, base.values, fields)
         if differ:
@@ -331,30 +279,36 @@ class Comparison:
         made = self.kept.get(("arms", line.place, base and base.place), make)
         return {name: [dict(row) for row in rows] for name, rows in made.items()}
 
-    def _between(self, runs: list[dict]) -> dict | None:
-        """The run with the best worst phase against the one with the worst, where they pair."""
-        by_key = {line.key: line for line in self.lines[1:]}
+    def _between(self, runs: list[dict], tests: int) -> dict | None:
+        """The run with the best worst phase against the one with the worst, where they pair.
+
+        A full cache as baseline is what memories are measured by, and none of them.  The pair was
+        chosen by looking: p is multiplied by as many as could have been, or by `tests` if more.
+        """
+        if not self.base.sweep:
+            return None
+        full = self.base_is_control or self.base.spec.memory.kind == "full"
         known = [
-            r for r in runs[1:] if r["numbers"]["worst"] is not None and by_key[r["key"]].sweep
-        ]
-        known = [
-            r for r in known if self.base.sweep and not self.unpaired(by_key[r["key"]], self.base)
+            (run["numbers"]["worst"], line)
+            for run, line in zip(runs, self.lines, strict=True)
+            if run["numbers"]["worst"] is not None
+            and not (full and line is self.base)
+            and not self.unpaired(line, self.base)
         ]
         if len(known) < 2:
             return None
-        best = max(known, key=lambda run: run["numbers"]["worst"])["key"]
-        poor = min(known, key=lambda run: run["numbers"]["worst"])["key"]
-        if best == poor or self.unpaired(by_key[best], by_key[poor]):
+        best = max(known, key=lambda pair: pair[0])[1]
+        poor = min(known, key=lambda pair: pair[0])[1]
+        if best is poor:
             return None
-        same = ("memory", *SAME)
-        apart = compare_fields.unlike(by_key[best].values, by_key[poor].values, same)
-        tests = {n: dict(t) for n, t in self.tests(by_key[best], by_key[poor])[0].items()}
-        chosen = len(list(combinations(known, 2)))  # the pair was chosen by looking
-        for test in tests.values():
-            sure = test["p"] * chosen * 2 < compare.LEVEL
+        apart = compare_fields.unlike(best.values, poor.values, ("memory", *SAME))
+        found = {name: dict(test) for name, test in self.tests(best, poor)[0].items()}
+        times = max(len(known) * (len(known) - 1), tests)
+        for test in found.values():
+            sure = test["p"] * times < compare.LEVEL
             test["resolved"] = sure and compare.excludes_zero(test)
         alike = not set(apart) - {"memory.window", "memory.stride"}
-        return {"best": best, "worst": poor, "tests": tests, "alike": alike}
+        return {"best": best.key, "worst": poor.key, "tests": found, "alike": alike}
 
     def _warned(self, runs: list[dict]) -> list[str]:
         told, names = [], {run["key"]: run["name"] for run in runs}

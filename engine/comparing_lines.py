@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from engine.analysis import compare_decode, compare_fields
+from engine.comparing_kept import Line
 from engine.costs import kv_bytes
 from engine.kinds import DECODE, evicts
 from engine.registry import MEMORIES, TASKS
@@ -21,7 +22,7 @@ OWN = ("worst", "worst_phase", "gap", "gap_null", "gap_p")
 NUMBERS = (*PLAIN[:3], *OWN, "sigma", "period", "period_p", "chance", "nll", "recall")
 
 
-def entry(made: Any, line: Any, block: dict, name: str, shared: int | None) -> dict:
+def entry(made: Any, line: Line, block: dict, name: str, shared: int | None) -> dict:
     """A run as /compare tells it; `shared`: the stride by which a memory without a grid is read."""
     run, values, spec = line.run, line.values, line.spec
     memory, model = values.get("memory") or {}, values.get("model") or {}
@@ -59,7 +60,7 @@ def entry(made: Any, line: Any, block: dict, name: str, shared: int | None) -> d
     }
 
 
-def _numbers(made: Any, line: Any, block: dict, shared: int | None) -> tuple[dict, list[dict]]:
+def _numbers(made: Any, line: Line, block: dict, shared: int | None) -> tuple[dict, list[dict]]:
     """The numbers of a sweep, worst and gap by its own stride, and its folded curve."""
     numbers = dict.fromkeys(NUMBERS)
     if only := _only(block):
@@ -127,7 +128,7 @@ def _subtitle(memory: dict) -> str:
     return "overlap" if window > stride else "no overlap"
 
 
-def _bytes(made: Any, line: Any, block: dict) -> dict:
+def _bytes(made: Any, line: Line, block: dict) -> dict:
     """Keys and values held at the query, and a token's share of them."""
     nothing = {"bytes_per_token": None, "kv_bytes": None}
     if only := _only(block):
@@ -166,14 +167,14 @@ def row(key: str, test: dict | None, reason: str) -> dict:
 # ---- names
 
 
-def names(lines: list[Any]) -> list[str]:
+def names(lines: list[Line]) -> list[str]:
     found = [line.values for line in lines]
     return compare_fields.names(
         found, [start(line) for line in lines], [line.key for line in lines]
     )
 
 
-def start(line: Any) -> str:
+def start(line: Line) -> str:
     """A memory in few words: "W8 S8", "W8 S6, one-hot 2", "rkv 128"."""
     if line.spec is None:
         return line.key
@@ -218,7 +219,7 @@ def defaults() -> dict[str, Any]:
 # ---- axes
 
 
-def axes(lines: list[Any], runs: list[dict], rows: dict[str, list[dict]]) -> dict[str, dict]:
+def axes(lines: list[Line], runs: list[dict], rows: dict[str, list[dict]]) -> dict[str, dict]:
     """Chart → {ok, reason, keys}: which runs share it with the baseline, and why others do not.
 
     `rows`: the paired differences by measure.
@@ -254,15 +255,15 @@ def _axis(runs: list[dict], whys: dict[str, str]) -> dict:
     return {"ok": bool(keys), "reason": reason, "keys": keys}
 
 
-def _measured(line: Any, run: dict) -> str:
+def _measured(line: Line, run: dict) -> str:
     if line.run.kind == DECODE:
         return "a decode run has no phases"
     if line.spec is None:
-        return "of an older version, which is no longer read"
+        return "of an older version that is no longer read"
     return "" if run["residues"] else "no rows yet"
 
 
-def _curve(line: Any, base: Any, run: dict) -> str:
+def _curve(line: Line, base: Line, run: dict) -> str:
     if why := _measured(line, run):
         return why
     own, other = line.spec.settings, base.spec.settings if base.sweep else None
@@ -275,13 +276,13 @@ def _curve(line: Any, base: Any, run: dict) -> str:
     return ""
 
 
-def _spectrum(line: Any, base: Any, run: dict) -> str:
+def _spectrum(line: Line, base: Line, run: dict) -> str:
     if why := _measured(line, run):
         return why
     return _curve(line, base, run) or ("" if run["spectrum"] else "no period is tested")
 
 
-def _tokens(line: Any, base: Any, run: dict) -> str:
+def _tokens(line: Line, base: Line, run: dict) -> str:
     if why := _measured(line, run):
         return why
     if line.spec.settings.rows == "answers":
@@ -293,7 +294,7 @@ def _tokens(line: Any, base: Any, run: dict) -> str:
     return ""
 
 
-def _attention(line: Any, base: Any, run: dict) -> str:
+def _attention(line: Line, base: Line, run: dict) -> str:
     if why := _measured(line, run):
         return why
     if evicts(line.spec):
@@ -303,7 +304,7 @@ def _attention(line: Any, base: Any, run: dict) -> str:
     return ""
 
 
-def _timeline(line: Any, base: Any, run: dict) -> str:
+def _timeline(line: Line, base: Line, run: dict) -> str:
     if line.spec is None:
-        return "of an older version, which is no longer read"
+        return "of an older version that is no longer read"
     return "" if line.run.kind == DECODE else "only decode runs keep a timeline"

@@ -85,7 +85,7 @@ def test_what_keeps_two_runs_from_being_paired_is_named():
     found = unlike(first, second, ("task", "seed", "modulus"))
     assert found == ["task.digits", "seed"]
     assert reason(first, second, found) == (
-        "task.digits differs: none, and 4 in the baseline; so does seed"
+        "task.digits differs: none, and 4 in the baseline, and so does seed"
     )
     assert "so do seed, modulus" in reason(
         spec(seed=1, modulus=8), second, ["task.digits", "seed", "modulus"]

@@ -267,6 +267,44 @@ def test_a_run_whose_rows_grow_is_counted_again(here):
     assert measure(here.client.compare([grown.key]), "mean")[grown.key]["n"] == N
 
 
+def test_without_a_full_cache_the_runs_are_judged_among_each_other(here):
+    made = here.client.compare(keys("w4s4", "w4s2"), SPECS["w4s4"].key)
+    assert made["finding"].startswith("Overlap buys the worst phase: .60 against .20")
+    assert made["finding"] == here.client.compare(keys("w4s4", "w4s2"))["finding"]
+
+
+def test_a_run_whose_spec_is_no_longer_read_is_shown_and_not_paired(here):
+    old = spec(4, 4, seed=12)
+    store_run(here.store, old, curve(4, 0.2))
+    with here.store.writing() as cursor:
+        text = json.dumps(old.to_dict() | {"lost": 1})
+        cursor.execute("update specs set spec = ? where key = ?", [text, old.key])
+    for asked in ([*keys("w4s4"), old.key], [old.key, *keys("w4s4")]):
+        made = here.client.compare(asked, asked[0])
+        assert {row["reason"] for row in measure(made, "mean").values()} == {
+            f"{old.key} is of an older version that is no longer read"
+        }
+        assert made["finding"] == "These runs cannot be paired"
+
+
+def test_a_document_pair_has_a_mean_and_no_phases(here):
+    specs = [spec(4, s, task={"kind": "document_pair"}, protocol="pair", modulus=2) for s in (4, 2)]
+    comparing.SIZE, before = 2, comparing.SIZE
+    try:
+        for made, worst in zip(specs, (0.3, 0.5), strict=True):
+            probs = np.clip(np.full((N, 2), worst) + 0.01 * np.arange(N)[:, None], 0.01, 0.99)
+            store_run(here.store, made, probs)
+    finally:
+        comparing.SIZE = before
+    made = here.client.compare([one.key for one in specs])
+    assert measure(made, "mean")[specs[1].key]["diff"] == pytest.approx(0.2)
+    assert measure(made, "gap")[specs[1].key]["reason"] == (
+        "a document pair has two copies and no phases"
+    )
+    assert made["runs"][0]["numbers"]["worst"] is None
+    assert made["finding"].startswith("W4 S2 gains .20 in the mean against W4 S4")
+
+
 def test_a_run_that_was_deleted_is_gone(here):
     gone = spec(4, 4, seed=11)
     store_run(here.store, gone, curve(4, 0.2))

@@ -77,9 +77,9 @@ def reason(first: dict, second: dict, names: list[str]) -> str:
         names = ["task.kind"]
     name, *more = names
     told = f"{name} differs: {_said(a.get(name))}, and {_said(b.get(name))} in the baseline"
-    return told + (
-        f"; so do {', '.join(more)}" if len(more) > 1 else f"; so does {more[0]}" if more else ""
-    )
+    if not more:
+        return told
+    return f"{told}, and so do{'' if len(more) > 1 else 'es'} {', '.join(more)}"
 
 
 def names(specs: list[dict], starts: list[str], keys: list[str]) -> list[str]:

@@ -5,6 +5,7 @@ The rows are made, not measured: only their number and shape matter here.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import tempfile
 import time
@@ -30,6 +31,7 @@ def measure() -> list[tuple]:
         os.environ["PHASESCOPE_HOME"] = folder
         try:
             key, speed = seed(Path(folder))
+            out, back = travel(Path(folder), key)
             with running() as address:
                 client = Client(address.url, address.token)
                 first = _seconds(lambda: client.run(key))
@@ -46,7 +48,29 @@ def measure() -> list[tuple]:
         ("numbers of a run of 1e6 token rows, first time", first, "s", "", None),
         ("the same again", again, "s", "≤ 1", again <= 1),
         ("1e6 token rows over HTTP", table, "s", "", None),
+        ("bundle of 1e6 token rows, export", out, "s", "≤ 2", out <= 2),
+        ("bundle of 1e6 token rows, import", back, "s", "≤ 2", back <= 2),
     ]
+
+
+def travel(home: Path, key: str) -> tuple[float, float]:
+    """Seconds to export a run's own rows as a bundle, and to import it into an empty store."""
+    from engine.results import Results
+    from engine.store import Store
+    from engine.store.bundles import export_bundle, import_bundle
+
+    store, made = Store(home), []
+    try:
+        run = dataclasses.replace(Results(store).pick(key), control_run=None)
+        out = _seconds(lambda: made.append(export_bundle(store, [run])))
+    finally:
+        store.close()
+    with tempfile.TemporaryDirectory() as folder:
+        other = Store(Path(folder))
+        try:
+            return out, _seconds(lambda: import_bundle(other, made[0]))
+        finally:
+            other.close()
 
 
 def seed(home: Path, title: str = "a million token rows") -> tuple[str, float]:
@@ -56,15 +80,7 @@ def seed(home: Path, title: str = "a million token rows") -> tuple[str, float]:
     from engine.specs import SweepSpec
     from engine.store import Store
 
-    spec = SweepSpec.from_dict(
-        {
-            "memory": {"kind": "pooled", "window": 4, "stride": 4},
-            "task": {"kind": "access_code"},
-            "samples": SAMPLES,
-            "modulus": MODULUS,
-            "protocol": "outer",
-        }
-    )
+    spec = SweepSpec.from_dict(made_spec({"window": 4, "stride": 4}))
     store = Store(home)
     try:
         control, _ = _fill(store, spec.control, title, 0.0)
@@ -75,7 +91,19 @@ def seed(home: Path, title: str = "a million token rows") -> tuple[str, float]:
     return spec.key, speed
 
 
-def _fill(store: Any, spec: Any, title: str, depth: float) -> tuple[int, float]:
+def made_spec(memory: dict) -> dict:
+    return {
+        "memory": {"kind": "pooled", **memory},
+        "task": {"kind": "access_code"},
+        "samples": SAMPLES,
+        "modulus": MODULUS,
+        "protocol": "outer",
+    }
+
+
+def _fill(
+    store: Any, spec: Any, title: str, depth: float, length: int = LENGTH
+) -> tuple[int, float]:
     """Id of the stored run, and token rows per second of its ingest."""
     from engine.version import code_version
 
@@ -83,15 +111,15 @@ def _fill(store: Any, spec: Any, title: str, depth: float) -> tuple[int, float]:
     run = store.open_run(spec.key, code_version(), asked=depth > 0, title=title)
     seconds, copies = 0.0, SAMPLES * MODULUS
     for sample in range(SAMPLES):
-        answers, tokens = _answers(sample, depth), _tokens(sample)
+        answers, tokens = _answers(sample, depth), _tokens(sample, length)
         start = time.perf_counter()
         store.add(run.id, answers, tokens)
         seconds += time.perf_counter() - start
-    expected = dict(copies=copies, answers_expected=copies, tokens_expected=copies * LENGTH)
+    expected = dict(copies=copies, answers_expected=copies, tokens_expected=copies * length)
     store.change(run.id, status="done", provenance={"made": "for the benchmark"}, **expected)
     store.verify(run.id)
     store.checkpoint()
-    return run.id, copies * LENGTH / seconds
+    return run.id, copies * length / seconds
 
 
 def _answers(sample: int, depth: float) -> pa.Table:
@@ -120,22 +148,22 @@ def _answers(sample: int, depth: float) -> pa.Table:
     return pa.Table.from_pylist(table, schema=rows.ANSWERS)
 
 
-def _tokens(sample: int) -> pa.Table:
+def _tokens(sample: int, length: int) -> pa.Table:
     rng = np.random.default_rng(sample)
-    count, top = MODULUS * LENGTH, 5
-    shifts = np.repeat(np.arange(MODULUS), LENGTH)
+    count, top = MODULUS * length, 5
+    shifts = np.repeat(np.arange(MODULUS), length)
     ids = rng.integers(0, 49_000, count)
     ends = pa.array(np.arange(0, count * top + 1, top, dtype=np.int32))
     columns = {
         "sample": np.full(count, sample),
         "shift": shifts,
         "residue": (shifts + 88) % MODULUS,
-        "position": np.tile(np.arange(1, LENGTH + 1), MODULUS),
+        "position": np.tile(np.arange(1, length + 1), MODULUS),
         "token_id": ids,
         "text": [f" w{i % 5000}" for i in ids],
         "role": [
-            "answer" if t > LENGTH - GOLD else "text"
-            for t in np.tile(np.arange(1, LENGTH + 1), MODULUS)
+            "answer" if t > length - GOLD else "text"
+            for t in np.tile(np.arange(1, length + 1), MODULUS)
         ],
         "logprob": -rng.exponential(2.0, count),
         "rank": rng.integers(0, 50, count),

@@ -1,11 +1,15 @@
-"""One prediction's score by its dataset's rule, and only where the scores add up."""
+"""One prediction's score by its dataset's rule, where scores add up; kvpress in a terminal."""
 
 from __future__ import annotations
+
+import json
 
 import numpy as np
 import pytest
 
+from engine.commands import kvpress
 from engine.kvpress_scores import scores, texts
+from engine.registry import SpecError
 
 
 def test_gold_answers_as_python_and_numpy_print_them():
@@ -93,3 +97,57 @@ def test_datasets_without_a_rule_say_so():
     assert "gov_report" in scores("longbench", rows, 1.0)[1]
     assert "loogle" in scores("loogle", rows, {})[1]
     assert "no column answer" in scores("ruler", rows, {})[1]
+
+
+# ---- the command line
+
+
+class Client:
+    """Answers as the service does; keeps what it was asked."""
+
+    def __init__(self, *told: dict):
+        self.told, self.files = list(told), None
+
+    def import_kvpress(self, files: dict, folder: str) -> dict:
+        self.files = (files, folder)
+        return {"key": "k" * 12, "added": True}
+
+    def export_kvpress(self, key: str) -> list[dict]:
+        return self.told
+
+
+def made(label: str, text: str | None, reason: str = "") -> dict:
+    return {"label": label, "press_name": "knorm", "yaml": text, "notes": [], "reason": reason}
+
+
+def test_a_folder_is_read_whole_or_refused_by_file(tmp_path, monkeypatch, capsys):
+    texts_ = {name: f"{name}: é\n" for name in kvpress.FILES}
+    for name, text in texts_.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    client = Client()
+    kvpress.bring_in(client, tmp_path, as_json=True)
+    assert client.files == (texts_, tmp_path.name)
+    assert json.loads(capsys.readouterr().out) == {"key": "k" * 12, "added": True}
+    monkeypatch.setattr(kvpress, "MOST", 20)
+    with pytest.raises(SpecError, match="more than"):
+        kvpress.read(tmp_path)
+    monkeypatch.undo()
+    (tmp_path / "metrics.json").write_bytes(b"\xff")
+    with pytest.raises(SpecError, match=r"metrics\.json: .* UTF-8"):
+        kvpress.read(tmp_path)
+    (tmp_path / "config.yaml").unlink()
+    with pytest.raises(SpecError, match=r"config\.yaml: .* cannot be read"):
+        kvpress.read(tmp_path)
+
+
+def test_configurations_are_written_one_a_file(tmp_path, capsys):
+    to = tmp_path / "k.yaml"
+    kvpress.write(Client(made("a", "x: 1\n"), made("b", None, "has no press")), "key", to, False)
+    assert to.read_text() == "x: 1\n"
+    assert "has no press" in capsys.readouterr().err
+    kvpress.write(Client(made("a", "x: 1\n"), made("b", "x: 2\n")), "key", to, True)
+    assert (tmp_path / "k-2.yaml").read_text() == "x: 2\n"
+    assert len(json.loads(capsys.readouterr().out)["files"]) == 2
+    with pytest.raises(SpecError, match="nothing was written"):
+        kvpress.write(Client(made("b", None, "has no press")), "key", tmp_path / "n.yaml", False)
+    assert not (tmp_path / "n.yaml").exists()

@@ -24,7 +24,7 @@ LOGIN = ("redirect_uri", "cookie_secret", "client_id", "client_secret", "server_
 # What a reader sends that changes nothing.
 ASKS = re.compile(r"/(preview|lengths|bundle|vary|runs/[0-9A-Za-z]{1,64}/(attention|trace))")
 # What nobody may do in a demo, which strangers share.
-OWNERS = re.compile(r"/(import|retention|training/.*)")
+OWNERS = re.compile(r"/(import(/.*)?|retention|training/.*)")
 READ_ONLY = "this service is shared for reading: runs, views and notes stay as they are"
 DEMO_SAMPLES, DEMO_TOKENS, DEMO_COPIES = 8, 60_000, 256
 

@@ -9,6 +9,7 @@ import contextlib
 import json
 import re
 import secrets
+from urllib.parse import unquote_to_bytes
 
 from engine.access import Access
 
@@ -96,7 +97,7 @@ def without_token(scope: dict) -> tuple[dict, bytes]:
     for part in scope["query_string"].split(b"&"):
         name, _, value = part.partition(b"=")
         if name == b"token":
-            found = value
+            found = unquote_to_bytes(value)
         else:
             kept.append(part)
     reads = scope["method"] in ("GET", "HEAD") and READABLE.fullmatch(scope["path"])

@@ -261,6 +261,13 @@ def test_no_other_address_does(web, method, path):
     assert answer.status_code == 401
 
 
+def test_a_chosen_token_may_hold_any_sign(engine):
+    token = "a+b&c=d%20/e" * 2
+    web = TestClient(make_app(engine, token), "http://127.0.0.1")
+    assert web.get("/runs.json", params={"token": token}).status_code == 200
+    assert web.get(f"/runs.json?token={token}").status_code == 401  # cut at the ampersand
+
+
 def test_a_wrong_header_is_not_made_good_by_the_address(web):
     answer = web.get("/runs.json", params={"token": TOKEN}, headers={"authorization": "Bearer x"})
     assert answer.status_code == 401

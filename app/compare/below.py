@@ -13,7 +13,7 @@ from app.figures.theme import Look, look_of
 from app.style import text
 
 FRACTIONS = ("mean", "worst", "gap", "recall")
-WORSE = {"gap"}  # measures of which more is worse
+CONTROLLED = "pairs"  # the task whose runs have the Benchmark page
 
 
 def below(subject: Subject) -> None:
@@ -94,5 +94,10 @@ def _open(subject: Subject, chosen) -> None:
     if run is None:
         return
     st.session_state["compare-opened"] = st.session_state.get("compare-opened", 0) + 1
-    page = state.eviction() if run["kind"] == "decode" else state.explore()
-    st.switch_page(page, query_params={"key": run.get("of") or run["key"]})
+    key = run.get("of") or run["key"]
+    if run["kind"] == "decode":
+        st.switch_page(state.eviction(), query_params={"key": key})
+    elif run["task"] == CONTROLLED:
+        st.switch_page(state.benchmark(), query_params={"run": key})
+    else:
+        st.switch_page(state.explore(), query_params={"key": key})

@@ -81,7 +81,8 @@ def value(told: Any) -> str:
     if isinstance(told, bool):
         return "yes" if told else "no"
     if isinstance(told, float):
-        return number(told, 4) if abs(told) < 1e4 else f"{told:g}"
+        shown = number(told, 4) if abs(told) < 1e4 else f"{told:g}"
+        return shown.rstrip("0") if "." in shown else shown
     if isinstance(told, list):
         shown = ", ".join(value(v) for v in told[:6])
         return shown + (", …" if len(told) > 6 else "") if told else NOTHING

@@ -17,10 +17,11 @@ NEAR, MOST = 16, 1200  # equal tokens kept beside a change; tokens drawn on a si
 
 
 def difference(subject: Subject) -> None:
-    """The section under the pictures; drawn only once it is opened."""
+    """The section under the pictures: which runs, prompts or outputs, and both texts."""
     runs = {run["key"]: run for run in subject.runs if not run.get("is_control")}
-    if not runs:
-        return
+    if all(run["kind"] == "decode" for run in runs.values()):
+        return  # a decode run keeps no prompt's tokens and has no phases to write at
+    st.space("medium")
     text("section", "Token by token", tag="h2")
     notes = st.session_state["compare-notes"]
     keys = list(runs)
@@ -43,15 +44,12 @@ def difference(subject: Subject) -> None:
                     on_change=address.writes(name, widget),
                 )
             )
-    sides = list(SIDES)
-    if all(run["kind"] == "decode" for run in runs.values()):
-        sides.remove("prompt")
-    wanted = address.choice("text", sides, notes)
+    wanted = address.choice("text", list(SIDES), notes)
     widget = address.shown("text", wanted)
     with third:
         side = st.segmented_control(
             "Texts",
-            sides,
+            list(SIDES),
             format_func=SIDES.get,
             key=widget,
             required=True,

@@ -66,6 +66,7 @@ def grid(
         hovermode="x",
     )
     wide = (1 - (across - 1) * GAP) / across
+    labels: list[dict] = []
     for i, panel in enumerate(panels):
         row, column = divmod(i, across)
         top = 1 - (row * (block + SPACE) + above) / inner
@@ -86,12 +87,13 @@ def grid(
             automargin=False,
             **({"matches": "y"} if i else {}),
         )
-        put(fig, labels=_head(panel, look, name, left, above))
+        labels += _head(panel, look, name, left, above)
         if not len(panel.frame) and panel.note:
             middle = dict(x=0.5, y=0.5, xref=f"x{name} domain", yref=f"y{name} domain")
             font = dict(size=13, color=look.ink3)
-            put(fig, labels=[middle | dict(text=name_label(panel.note, 60), font=font)])
+            labels.append(middle | dict(text=name_label(panel.note, 60), font=font))
             fig.add_scatter(x=[None], y=[None], xaxis=f"x{name}", yaxis=f"y{name}")
+    put(fig, labels=labels)
     return fig
 
 
@@ -134,11 +136,12 @@ def curves(
     sizes = {panel.size for panel in panels}
     title = f"target position mod {size}" if len(sizes) == 1 else "target position mod R"
     fig = grid(panels, look, x_title=title)
+    shapes: list[dict] = []
     for i, panel in enumerate(panels):
         axes = dict(xaxis=f"x{suffix(i)}", yaxis=f"y{suffix(i)}")
-        _bands(fig, look, panel, i)
+        shapes += _bands(look, panel, i)
         if chance is not None:
-            _level(fig, look, chance, size, i)
+            shapes.append(_level(look, chance, i))
         if not len(panel.frame):
             continue
         if control is not None and len(control):
@@ -155,6 +158,7 @@ def curves(
             hovertemplate="%{y:.3f}<br>%{text}<extra></extra>",
             **axes,
         )
+    put(fig, shapes=shapes)
     _share_axis(fig)
     step = 6 if size > 12 else 4 if size > 8 else 1
     ticks = [r for r in range(0, size, step) if r <= size - 1 - step / 2]
@@ -223,12 +227,13 @@ def spectra(
     fig = grid(panels, look, x_title="period, tokens, log scale")
     periods = [p for panel in panels if len(panel.frame) for p in panel.frame["period"] if p > 0]
     low, high = min(periods, default=2), max(periods, default=16)
+    shapes: list[dict] = []
     for i, panel in enumerate(panels):
         axes = dict(xaxis=f"x{suffix(i)}", yaxis=f"y{suffix(i)}")
         if not len(panel.frame):
             continue
         if chance is not None:
-            _level(fig, look, chance, 0, i)
+            shapes.append(_level(look, chance, i))
         faint = look.tint(look.ink3, 0.55)
         for mine in (False, True):
             rows = panel.frame[(panel.frame["period"] == panel.stride) == mine]
@@ -254,6 +259,7 @@ def spectra(
                 hovertemplate="%{y:.3f} of the variance<br>%{text}<extra></extra>",
                 **axes,
             )
+    put(fig, shapes=shapes)
     _share_axis(fig)
     ticks = [t for t in (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128) if low <= t <= high]
     fig.update_xaxes(
@@ -270,26 +276,23 @@ def _share_axis(fig: go.Figure) -> None:
     fig.update_yaxes(range=[0, 1.02], tickvals=[0, 0.5, 1], ticktext=["0", ".5", "1"])
 
 
-def _bands(fig: go.Figure, look: Look, panel: Panel, i: int) -> None:
+def _bands(look: Look, panel: Panel, i: int) -> list[dict]:
     stride, size = panel.stride, panel.size
     if not stride or stride < 2 or not len(panel.frame):
-        return
+        return []
     name, colour = suffix(i), look.tint(look.ink, look.neutral)
     box = dict(type="rect", xref=f"x{name}", yref=f"y{name} domain", y0=0, y1=1, line_width=0)
     box |= dict(fillcolor=colour, layer="below")
     edges = range(0, size, 2 * stride)
-    put(
-        fig,
-        shapes=[box | dict(x0=edge - 0.5, x1=min(edge + stride, size) - 0.5) for edge in edges],
-    )
+    return [box | dict(x0=edge - 0.5, x1=min(edge + stride, size) - 0.5) for edge in edges]
 
 
-def _level(fig: go.Figure, look: Look, value: float, size: int, i: int) -> None:
+def _level(look: Look, value: float, i: int) -> dict:
     """A dotted level over the whole panel."""
     name = suffix(i)
     line = dict(color=look.ink3, width=1.25, dash="1px,3px")
     ends = dict(x0=0, x1=1, xref=f"x{name} domain", y0=value, y1=value, yref=f"y{name}")
-    put(fig, shapes=[dict(type="line", line=line, layer="below") | ends])
+    return dict(type="line", line=line, layer="below") | ends
 
 
 def _line(fig: go.Figure, x: Sequence, y: Sequence, colour: str, axes: dict) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from app.figures.compare import Panel, grid, suffix
-from app.figures.theme import LIGHT, Look, token_label
+from app.figures.theme import LIGHT, Look, put, token_label
 from app.figures.timeline import STATES, colours
 from app.words import number
 
@@ -141,4 +141,4 @@ def _events(fig: go.Figure, look: Look, seen: Sequence[int], i: int) -> None:
     name = suffix(i)
     line = dict(color=look.ink3, width=0.75, dash="1px,3px")
     box = dict(type="line", xref=f"x{name}", yref=f"y{name} domain", y0=0, y1=1, line=line)
-    fig.layout.shapes = [*fig.layout.shapes, *[box | dict(x0=at, x1=at) for at in seen]]
+    put(fig, shapes=[box | dict(x0=at, x1=at) for at in seen])

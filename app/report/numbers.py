@@ -143,6 +143,6 @@ def flat(values: dict, prefix: str = "") -> Iterable[tuple[str, str]]:
         label = f"{prefix} {name}".strip().replace("_", " ")
         if isinstance(value, dict):
             yield from flat(value, label)
-        elif value is not None and name != "spec":
+        elif value is not None and name != "spec" and not isinstance(value, list):
             shown = number(value, 2) if isinstance(value, float) else str(value)
             yield label[:1].upper() + label[1:], shown[:400]

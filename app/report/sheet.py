@@ -51,7 +51,7 @@ th:first-child, td:first-child { text-align: left; padding-left: 0; color: var(-
 .ps-compare small, .ps-flag { font-size: .8rem; color: var(--ink3); margin-left: .4rem; }
 dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .2rem 1.4rem;
   font-size: .92rem; margin: .4rem 0; }
-.runs { display: grid; grid-template-columns: repeat(auto-fill, minmax(22rem, 1fr));
+.runs { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr));
   gap: 0 2.4rem; }
 .runs h2 { font-size: 1.08rem; }
 dt { color: var(--ink3); } dd { margin: 0; }

@@ -1,0 +1,272 @@
+"""The Compare page through AppTest, with a client but no service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from fake_compare import FakeCompare
+from streamlit.testing.v1 import AppTest
+
+from app import services, services_compare
+
+MAIN = str(Path(__file__).parent.parent / "app" / "main.py")
+
+
+@pytest.fixture
+def client(monkeypatch):
+    fake = FakeCompare()
+    st.cache_data.clear()
+    st.cache_resource.clear()
+    monkeypatch.setattr(services, "connect", lambda: fake)
+    yield fake
+    st.cache_data.clear()
+    st.cache_resource.clear()
+
+
+def page(**address: str) -> AppTest:
+    at = AppTest.from_file(MAIN, default_timeout=60).run()
+    for key, value in address.items():
+        at.query_params[key] = value
+    at.switch_page("app_pages/compare.py").run()
+    assert not at.exception
+    html(at)
+    return at
+
+
+def html(at: AppTest) -> str:
+    bodies = [e.proto.body for e in at.get("html")]
+    told = "\n".join(b for b in bodies if not b.startswith("<style>"))
+    assert "could not be drawn" not in told
+    return told
+
+
+def specs(at: AppTest) -> list[str]:
+    return [c.proto.spec for c in at.get("plotly_chart")]
+
+
+def address(at: AppTest, name: str) -> str:
+    value = at.query_params.get(name, "")
+    return value[0] if isinstance(value, list) and value else value or ""
+
+
+def two(client: FakeCompare) -> list[str]:
+    return [spec.key for _, _, spec in client.presets][:2]
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+def test_runs_stand_side_by_side(client, count):
+    keys = client.eight()[:count]
+    at = page(runs=",".join(keys))
+    body = html(at)
+    assert "Uniform pooling keeps the worst phase: .57 against .25" in body
+    assert "which 12 prompts do not separate" in body
+    assert "baseline: full cache" in body
+    assert body.count('<th scope="col"') == count + 1
+    assert body.index("ps-finding") < body.index("ps-compare") < body.index("Token by token")
+    assert len(specs(at)) == 3
+    assert f'"xaxis{count}"' in specs(at)[0] or count == 1
+    assert "tokens" not in client.calls  # token rows are fetched when the strip is chosen
+
+
+def test_the_finding_stands_before_the_table_and_the_baseline_first(client):
+    body = html(page(runs=",".join(two(client))))
+    assert body.index("Full cache") < body.index("W4 S4, onehot") < body.index("W4 S4, mean")
+
+
+def test_dark_has_the_other_colours(client, monkeypatch):
+    from app import state
+
+    monkeypatch.setattr(state, "theme", lambda: "dark")
+    at = page(runs=",".join(two(client)))
+    assert "#4FA8E0" in specs(at)[0]
+    assert "#0072B2" not in "".join(specs(at))
+
+
+@pytest.mark.parametrize("chart", ["curves", "residues", "spectra", "tokens", "attention"])
+def test_which_chart_is_part_of_the_link(client, chart):
+    at = page(runs=",".join(two(client)), chart=chart, fields="all")
+    body = html(at)
+    assert at.session_state["c:chart"] == chart
+    assert "access_code" in body  # a field that does not differ
+    assert len(specs(at)) == (2 if chart == "tokens" else 3)
+    if chart == "tokens":
+        assert body.count("ps-strip-head") == 3
+        assert "ps-down" in body
+    if chart == "attention":
+        assert sum('"heatmap"' in spec for spec in specs(at)) == 1
+
+
+def test_layer_head_prompt_and_shift_are_part_of_the_link(client):
+    where = {"layer": "7", "head": "2", "sample": "3", "shift": "5"}
+    at = page(runs=",".join(two(client)), chart="attention", **where)
+    for name, value in where.items():
+        assert at.number_input(key=f"c:{name}").value == int(value)
+    at.number_input(key="c:layer").set_value(9).run()
+    assert address(at, "layer") == "9"
+
+
+@pytest.mark.parametrize(
+    ("bad", "told"),
+    [
+        ({"runs": "<b>,../../etc"}, "is no key of a run"),
+        ({"base": "<b>"}, "is no key of a run; the usual one is taken"),
+        ({"base": "0" * 12}, "none of the compared runs"),
+        ({"fields": "<b>"}, "There is no “&lt;b&gt;” for fields here"),
+        ({"chart": "pie"}, "There is no “pie” for chart here; curves is shown"),
+        ({"chart": "attention", "layer": "9" * 400}, "There is no layer"),
+        ({"chart": "attention", "head": "-1"}, "There is no head “-1” here"),
+        ({"chart": "tokens", "sample": "1e3"}, "There is no sample “1e3” here"),
+        ({"chart": "tokens", "shift": "٣"}, "There is no shift “٣” here"),
+        ({"a": "zzz"}, "There is no “zzz” for a here"),
+        ({"nonsense": "x" * 5000}, ""),
+    ],
+)
+def test_what_does_not_fit_is_told_and_the_rest_is_drawn(client, bad, told):
+    keys = ",".join(two(client))
+    if "runs" in bad:
+        bad = bad | {"runs": f"{keys},{bad['runs']}"}
+    body = html(page(**({"runs": keys} | bad)))
+    assert told in body
+    assert "<b>,." not in body
+    assert body.count('<th scope="col"') == 3
+
+
+def test_too_many_and_too_long_are_cut(client):
+    keys = [*client.eight(), client.add_sweep(memory={"window": 30, "stride": 2})]
+    body = html(page(runs=",".join(keys)))
+    assert "At most 8 runs stand side by side" in body
+    assert body.count('<th scope="col"') == 9
+    body = html(page(runs=",".join(two(client)) + ",a" * 4000))
+    assert "The link names more than fits" in body
+    assert body.count('<th scope="col"') == 3
+
+
+def test_one_run_alone_stands_beside_its_control(client):
+    assert html(page(runs=two(client)[0])).count('<th scope="col"') == 2
+    lone = client.presets[2][2].key  # the full cache has no control
+    body = html(page(runs=lone))
+    assert "Alone has no control" in body or "alone has no control" in body
+    assert "Put memories side by side" in body
+
+
+def test_runs_of_other_kinds_say_so_and_the_rest_is_drawn(client):
+    keys = [*two(client), client.stored]
+    at = page(runs=",".join(keys))
+    body = html(at)
+    assert "beacon 128: a decode run has no phases." in body
+    assert "Not paired: beacon 128." in body
+    assert len(specs(at)) == 3
+    at = page(runs=",".join(keys), chart="timelines")
+    assert sum('"orientation":"h"' in spec for spec in specs(at)) == 1
+    assert "only decode runs keep a timeline" in html(at)
+
+
+def test_a_deleted_run_is_named_and_left_out(client):
+    keys = client.eight()[:3]
+    at = page(runs=",".join(keys))
+    assert html(at).count('<th scope="col"') == 4
+    client.delete(keys[2])
+    services_compare.forget()
+    at.run()
+    body = html(at)
+    assert f"({keys[2]}) is not here any more and is left out." in body
+    assert "W2 S2, mean (" in body
+    assert body.count('<th scope="col"') == 3
+    body = html(page(runs=f"{keys[0]},{keys[1]},{'0' * 12}"))
+    assert f"Run {'0' * 12} is not here any more" in body
+
+
+def test_a_run_at_work_shows_progress_and_then_its_numbers(client):
+    key = client.add_sweep(status="running", memory={"window": 10, "stride": 2})
+    at = page(runs=f"{two(client)[0]},{key}")
+    body = html(at)
+    assert "60 of 192 copies" in body
+    before = len(specs(at))
+    client.finish(key)
+    services_compare.forget()
+    at.run()
+    assert "60 of 192 copies" not in html(at)
+    assert len(specs(at)) == before == 3
+
+
+def test_nothing_chosen_says_what_to_do_and_a_suggestion_opens(client):
+    at = page()
+    body = html(at)
+    assert "Put memories side by side" in body
+    assert body.count("ps-card") == 3
+    at.button(key="compare-suggest-0").click().run()
+    assert address(at, "runs") == ",".join(two(client))
+    assert html(at).count('<th scope="col"') == 3
+
+
+def test_a_run_is_searched_added_and_taken_away(client):
+    keys = client.eight()
+    at = page(runs=",".join(keys[:2]))
+    at.text_input(key="c:search").set_value("W6 mean").run()
+    found = [b.key for b in at.button if (b.key or "").startswith("c:add-")]
+    assert found == [f"c:add-{keys[3]}"]
+    at.button(key=found[0]).click().run()
+    assert address(at, "runs").split(",") == [*keys[:2], keys[3]]
+    at.get("button_group")[0].set_value([keys[0], keys[3]]).run()
+    assert address(at, "runs").split(",") == [keys[0], keys[3]]
+    assert html(at).count('<th scope="col"') == 3
+
+
+def test_the_baseline_is_chosen(client):
+    keys = two(client)
+    at = page(runs=",".join(keys))
+    at.radio(key="c:base").set_value(keys[1]).run()
+    assert address(at, "base") == keys[1]
+    body = html(at)
+    assert body.count('<th scope="col"') == 2
+    assert body.index("W4 S4, mean") < body.index("W4 S4, onehot")
+    at.radio(key="c:base").set_value("").run()
+    assert address(at, "base") == ""
+
+
+def test_a_field_is_varied_and_the_grid_compared(client):
+    at = page(runs=",".join(two(client)))
+    at.text_input(key="c:vary-values-memory.window").set_value("6, 10, -3").run()
+    body = html(at)
+    assert "About 82\u00a0s in all" in body
+    at.button(key="c:vary-go").click().run()
+    assert len(client.varied) == 2
+    assert address(at, "runs").split(",") == [two(client)[0], *[r["key"] for r in client.varied]]
+    assert "60 of 192 copies" in html(at)
+
+
+def test_more_values_than_stand_side_by_side_are_refused(client):
+    at = page(runs=",".join(two(client)))
+    at.text_input(key="c:vary-values-memory.window").set_value("4,5,6,7,8,9,10,11,12").run()
+    assert "9 values: at most 8 runs" in html(at)
+
+
+def test_two_texts_are_told_apart_literally(client):
+    body = html(page(runs=",".join(two(client)), text="worst"))
+    assert "3 places differ." in body
+    assert "&lt;b&gt;32&lt;/b&gt;" in body
+    assert "ps-cut" in body
+    assert "ps-new" in body
+    body = html(page(runs=",".join(two(client)), a=two(client)[1], b=two(client)[1]))
+    assert "The same tokens." in body
+
+
+def test_decode_runs_compare_by_method(client):
+    other = client.stored
+    at = page(runs=f"{other},{two(client)[0]}", base=other, chart="timelines")
+    assert "baseline: beacon 128" in html(at)
+    assert at.selectbox(key="c:arm").value == "beacon 96"
+
+
+def test_start_links_to_a_comparison(client):
+    at = AppTest.from_file(MAIN, default_timeout=60).run()
+    links = [e.proto for e in at.get("page_link")]
+    (link,) = [p for p in links if p.label == "Compare them"]
+    assert ",".join(two(client)) in link.query_string.replace("%2C", ",")
+
+
+def test_a_missing_service_is_told(client):
+    client.down = True
+    assert "The engine service is not running" in html(page(runs=",".join(two(client))))

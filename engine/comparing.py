@@ -24,11 +24,9 @@ from engine.results import ACTIVE, clean
 from engine.store import Run
 
 MOST = 8
-DECODED = ("nll", "recall")
 READ = ("task", "seed")  # else two decode runs are not paired
 SAME = ("task", "seed", "protocol", "modulus", "measure")  # else two sweeps are not paired
 MIXED = "a decode run and a sweep share no measure"
-PHASED = ("mean", "worst", "gap")
 
 
 def add_to(app: FastAPI, engine: Engine) -> None:
@@ -183,10 +181,13 @@ class Comparison:
     def sheet(self, line: Line) -> compare.Sheet:
         settings = line.spec.settings
         shape = settings.modulus, settings.measure, line.spec.stride
-        return self.kept.get(
-            ("sheet", *line.place, *shape),
-            lambda: compare.sheet(self.store.answers(line.run.id), *shape),
-        )
+
+        def make() -> compare.Sheet:
+            answers = self.store.answers(line.run.id)
+            self.kept.get(("length", *line.place), lambda: lines.length(answers))
+            return compare.sheet(answers, *shape)
+
+        return self.kept.get(("sheet", *line.place, *shape), make)
 
     def folded(self, line: Line, stride: int | None) -> dict:
         seed = line.spec.settings.seed
@@ -196,7 +197,8 @@ class Comparison:
         )
 
     def length(self, line: Line) -> int | None:
-        """Tokens of a prompt, as its rows tell."""
+        """Tokens of a prompt, as its rows tell; read together with them."""
+        self.sheet(line)
         where = ("length", *line.place)
         return self.kept.get(where, lambda: lines.length(self.store.answers(line.run.id)))
 
@@ -242,12 +244,12 @@ class Comparison:
         return found
 
     def _phased(self) -> dict[str, list[dict]]:
-        found: dict[str, list[dict]] = {name: [] for name in PHASED}
+        found: dict[str, list[dict]] = {name: [] for name in compare.MEASURES}
         for line in self.lines[1:]:
             no_phases = DECODE in (line.run.kind, self.base.run.kind)
             why = MIXED if no_phases else self.unpaired(line, self.base)
             tests = {} if why else self.tests(line, self.base)[0]
-            for name in PHASED:
+            for name in compare.MEASURES:
                 own = why
                 if not why and name != "mean" and line.spec.settings.protocol == "pair":
                     own = "a document pair has two copies and no phases"
@@ -256,13 +258,13 @@ class Comparison:
 
     def _decoded(self) -> dict[str, list[dict]]:
         """Methods against their like; of a run alone, against its own full cache."""
-        found: dict[str, list[dict]] = {name: [] for name in DECODED}
+        found: dict[str, list[dict]] = {name: [] for name in compare_decode.MEASURES}
         for line in self.lines[1:] or self.lines:
             base = None if line is self.base else self.base
             sweep = any(one.run.kind != DECODE for one in (line, self.base))
             why = MIXED if sweep else self.unpaired(line, base or line)
             tests = {} if why else self.arm_tests(line, base)
-            for name in DECODED:
+            for name in compare_decode.MEASURES:
                 blank = [lines.row(line.key, None, why)]
                 own = [{"key": line.key} | row for row in tests.get(name, ())]
                 found[name] += blank if why else own

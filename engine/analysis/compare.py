@@ -244,11 +244,9 @@ class _Swapped(NamedTuple):
         middle, half = (first + second) / 2, (first - second) / 2
         strides = (own,) if own == other else (own, other)
         columns = np.concatenate([class_means(half, s) for s in strides], axis=1)
-        table = np.ascontiguousarray(columns.T) / n
-        moved = np.concatenate(
-            [table @ signs[k : k + STEP].T.astype(float) for k in range(0, len(signs), STEP)],
-            axis=1,
-        )
+        parts = (signs[k : k + STEP].astype(float) for k in range(0, len(signs), STEP))
+        moved = np.concatenate([part @ (columns / n) for part in parts]).T
+        moved = np.ascontiguousarray(moved)
         centres = [class_means(middle, s).mean(axis=0)[:, None] for s in (own, other)]
         return cls(centres[0] + moved[:own], centres[1] - moved[-other:], n <= EXACT)
 

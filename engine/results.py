@@ -240,6 +240,7 @@ class Results:
             "preset": run.source == "preset",
             "source": run.source,
             "stride": numbers.get("stride"),
+            "control_curve": numbers.get("control_curve") or [],
             "mean": numbers.get("mean"),  # a summary that was kept before has none
             **{name: numbers[name] for name in ("finding", "worst", "gap", "period", "curve")},
         }

@@ -267,9 +267,10 @@ def test_a_registry_that_could_not_be_filled_is_filled_later(monkeypatch):
 
 def test_the_form_offers_what_a_method_decides_itself():
     schema = decode_schema()
-    assert set(schema["methods"]) == set(evicting())
-    for about in schema["methods"].values():
-        assert not {f["name"] for f in about["fields"]} & set(SHARED)
+    assert set(schema["methods"]) == {*evicting(), "pooled"}
+    for name, about in schema["methods"].items():
+        held = {"budget"} if name == "pooled" else set(SHARED)  # its own options decide the rest
+        assert not {f["name"] for f in about["fields"]} & held
         assert about["help"]
     assert "lookback" in schema["prompts"]
     assert {f["name"] for f in schema["settings"]} >= {"budgets", "unit", "fair", "steps"}

@@ -144,6 +144,9 @@ def warm() -> None:
     import engine.plan
     import engine.tasks  # noqa: F401
 
+    # Bytes of a cache need the model's config: a first comparison must not wait for this import.
+    import transformers.models.auto.configuration_auto  # noqa: F401
+
 
 def make_plan(spec: Any, speed: float | None) -> dict:
     """Reads the tokenizer and the config, no weights; SpecError where something is refused."""

@@ -12,6 +12,7 @@ from app.eviction.subject import Subject
 from app.style import text
 from app.words import count, joined
 
+POOLED = "pooled"  # drops what it has averaged: nobody votes
 NOUNS = {
     "method": "method",
     "budget": "budget",
@@ -43,9 +44,11 @@ class Pick:
 
 def choose(subject: Subject) -> Pick | None:
     """Draw the five lists; a value of the link that is not here falls back, with a sentence."""
-    arms, labels = subject.arms, subject.labels
+    arms = [arm for arm in subject.arms if arm["method"] != POOLED]
+    labels = list(dict.fromkeys(arm["label"] for arm in arms))
     if not labels:
-        text("note", "This run has the full cache alone: nothing is forgotten.")
+        alone = "pools tokens and judges none" if subject.arms else "has the full cache alone"
+        text("note", f"This run {alone}: no event is to be shown.")
         return None
     layers = subject.layers
     heads = list(range(subject.model.get("kv_heads") or subject.model.get("q_heads") or 1))

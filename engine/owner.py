@@ -140,12 +140,12 @@ def _turn(preset: Preset) -> int:
 
 def warm() -> None:
     """Load what the first preview needs, seconds of imports, before somebody waits for it."""
+    # Bytes of a cache need the model's config: a first comparison must not wait for this import.
+    import transformers.models.auto.configuration_auto  # noqa: F401
+
     import engine.memory
     import engine.plan
     import engine.tasks  # noqa: F401
-
-    # Bytes of a cache need the model's config: a first comparison must not wait for this import.
-    import transformers.models.auto.configuration_auto  # noqa: F401
 
 
 def make_plan(spec: Any, speed: float | None) -> dict:

@@ -9,10 +9,13 @@ import decode_runs
 import made_rows
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from hostile_bundles import rows as rows_of
 from starlette.testclient import TestClient
+from test_bundles import parts
 
 from engine import kvpress_config, kvpress_service
 from engine.kinds import check_spec, kind_of, read_spec
@@ -229,6 +232,31 @@ def test_a_run_is_listed_shown_sent_on_and_deleted(engine, tmp_path_factory):
         other.close()
     store.delete(done["key"])
     assert store.ask("select count(*) from predictions") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "why"),
+    [
+        ("score", [1.0, 2.0, 0.0, 0.0], "score is no share"),
+        ("score", [1.0, None, 0.0, 0.0], "some rows only"),
+        ("removed", [-1.0] * 4, "removed is no share"),
+        ("row", [0, 1, 1, 3], "row is not"),
+        ("predicted", [None] * 4, "empty cells"),
+    ],
+)
+def test_predictions_that_no_evaluation_gave_do_not_come_in(engine, column, values, why):
+    key = kvpress_service.import_folder(engine, folder())["key"]
+    bundle = bundles.export_bundle(engine.store, [engine.results.pick(key)])
+    engine.store.delete(key)
+
+    def edit(rows: pa.Table) -> pa.Table:
+        at = rows.schema.get_field_index(column)
+        made = pa.array(values, rows.schema.field(column).type)
+        return rows.set_column(at, column, made)
+
+    with pytest.raises(SpecError, match=why):
+        bundles.import_bundle(engine.store, rows_of(parts(bundle), "part0_predictions", edit))
+    assert engine.store.runs() == []
 
 
 def test_metrics_alone_still_make_a_run(engine):

@@ -1,0 +1,46 @@
+"""Bundles of the first format, which all shipped results are, still come in as they went out."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from engine.store import Store, bundles
+from engine.store.bundle_parts import tables
+
+SHIPPED = sorted((Path(__file__).parent.parent / "data" / "presets").glob("*.zip"))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    made = Store(tmp_path_factory.mktemp("home"))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_a_shipped_result_comes_in_bit_for_bit(store, path):
+    content = path.read_bytes()
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        assert json.loads(archive.read("manifest.json"))["format"] == 1
+        about = json.loads(archive.read("run.json"))
+        packed = {n: archive.read(n) for n in archive.namelist() if n.startswith("run_")}
+    done = bundles.import_bundle(store, content, "preset")
+    key = about["run"]["key"]
+    assert done == {"runs": [{"key": key, "added": True}], "view": None}
+    run = next(run for run in store.runs_of(key) if run.asked)
+    assert (run.status, run.source, run.origin) == (about["run"]["status"], "preset", None)
+    assert (run.provenance, run.written) == (about["run"]["provenance"], about["run"]["written"])
+    found = tables(store, run)
+    assert {f"run_{name}.parquet" for name in found} == set(packed)
+    for name, rows in found.items():
+        whole = pq.read_table(io.BytesIO(packed[f"run_{name}.parquet"]))
+        assert rows.num_rows == whole.num_rows
+        assert rows.combine_chunks().equals(whole.cast(rows.schema).combine_chunks())
+    again = bundles.import_bundle(store, content, "preset")
+    assert again["runs"] == [{"key": key, "added": False}]

@@ -46,18 +46,23 @@ def _client() -> Any:
     return connect()
 
 
-def ask(name: str, *args: Any, **options: Any) -> Any:
+def ask(method: str, /, *args: Any, **options: Any) -> Any:
     """Call a method of the client; a service that was restarted is found again once."""
     try:
-        return getattr(_client(), name)(*args, **options)
+        return getattr(_client(), method)(*args, **options)
     except Unavailable:
         _client.clear()
-        return getattr(_client(), name)(*args, **options)
+        return getattr(_client(), method)(*args, **options)
 
 
 @st.cache_data(ttl=30, show_spinner=False)  # a run's end clears it
 def schema() -> dict:
     return ask("schema")
+
+
+def address() -> str:
+    """The service's own address, as this machine reaches it."""
+    return str(getattr(_client(), "url", ""))
 
 
 @st.cache_data(ttl=30, show_spinner=False)

@@ -28,9 +28,9 @@ def who() -> str:
     return str(user.get("name") or user.get("email") or "")
 
 
-def _told(name: str, *args: Any, **options: Any) -> Told:
+def _told(method: str, /, *args: Any, **options: Any) -> Told:
     try:
-        return Told(services.ask(name, *args, **options))
+        return Told(services.ask(method, *args, **options))
     except Refused as refused:
         return Told(None, services.reasons(refused))
     except NotFound as missing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from app import services, services_sharing, state
+from app import addresses, services, services_sharing, state
 from app.sharing import TAGS, split
 from app.style import text
 from app.words import count, joined, sentence
@@ -51,6 +51,7 @@ def actions(chosen: pd.DataFrame) -> None:
             _ask_delete(chosen)
     if len(keys) == 1:
         _marks(chosen.iloc[0])
+        addresses.show(keys[0], chosen.iloc[0]["kind"])
 
 
 def _marks(row: pd.Series) -> None:

@@ -128,8 +128,9 @@ def finding(rows: pd.DataFrame) -> tuple[str, str]:
     if rows.empty:
         return "No run here yet", "Open a preset and press Run, or import a bundle."
     lost = int((judged["worst"] < LOSES).sum())
-    noun = "run loses" if lost == 1 else "runs lose"
-    line = f"{lost} of {len(judged)} measured {noun} a phase" if lost else "No run loses a phase"
+    noun, verb = "run" if len(judged) == 1 else "runs", "loses" if lost == 1 else "lose"
+    line = f"{lost} of {len(judged)} measured {noun} {verb} a phase"
+    line = line if lost else "No run loses a phase"
     told = [
         "Its worst phase falls below .50." if lost == 1 else "Their worst phase falls below .50."
     ]

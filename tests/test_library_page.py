@@ -1,0 +1,209 @@
+"""The Library page and views on pages, through AppTest against a real store and service."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import streamlit as st
+from starlette.testclient import TestClient
+from streamlit.testing.v1 import AppTest
+from test_views import TOKEN, add_run
+
+from app import services
+from app.library import rows, table
+from app.sharing import split
+from engine.client import Client
+from engine.owner import Engine
+from engine.service import make_app
+
+MAIN = str(Path(__file__).parent.parent / "app" / "main.py")
+WILD = "<img src=x onerror=alert(1)> **x** $\\alpha$ ‮"
+
+
+class InProcess(Client):
+    """A client of a service in this process, without a socket."""
+
+    def __init__(self, engine: Engine):
+        self.url = "http://127.0.0.1:8787"
+        self._http = TestClient(make_app(engine, TOKEN), base_url="http://127.0.0.1")
+        self._http.headers["authorization"] = f"Bearer {TOKEN}"
+
+
+@pytest.fixture
+def engine(tmp_path):
+    made = Engine(tmp_path, stays=False)
+    made.ready.set()
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def client(engine, monkeypatch):
+    st.cache_data.clear()
+    st.cache_resource.clear()
+    made = InProcess(engine)
+    monkeypatch.setattr(services, "connect", lambda: made)
+    yield made
+    st.cache_data.clear()
+    st.cache_resource.clear()
+
+
+def opened(page: str, **address: str) -> AppTest:
+    at = AppTest.from_file(MAIN, default_timeout=90).run()
+    for name, value in address.items():
+        at.query_params[name] = value
+    at.switch_page(f"app_pages/{page}.py").run()
+    assert not at.exception
+    return at
+
+
+def html(at: AppTest) -> str:
+    bodies = [e.proto.body for e in at.get("html")]
+    return "\n".join(b for b in bodies if not b.startswith("<style>"))
+
+
+def test_an_empty_library_says_what_to_do(client):
+    at = opened("library")
+    assert "No run here yet" in html(at)
+    assert "Save view on any page" in html(at)
+    assert at.button(key="library-compare").disabled
+
+
+def test_runs_and_views_stand_there_literally(client, engine):
+    key = add_run(engine)
+    engine.store.change(engine.store.runs_of(key)[0].id, title=WILD)
+    engine.results.report(engine.store.runs_of(key)[0])
+    client.save_view("explore", {"key": key}, WILD, note=WILD, tags=["a&b"])
+    at = opened("library")
+    body = html(at)
+    assert "1 of 1 measured run loses a phase" in body
+    assert "<img src=x onerror" not in body
+    assert "&lt;img src=x onerror" in body
+    shown = at.dataframe[0].value
+    assert list(shown["name"]) == [WILD]
+    assert shown["picture"][0].startswith("data:image/svg+xml")
+
+
+def test_search_and_filters_come_from_the_address(client, engine):
+    kept = add_run(engine)
+    add_run(engine, samples=4)
+    client.write_note(kept, 0, note="weak", tags=["control"])
+    assert len(opened("library").dataframe[0].value) == 2
+    assert len(opened("library", q="CONTROL").dataframe[0].value) == 1
+    assert len(opened("library", tag="control").dataframe[0].value) == 1
+    assert "No run fits" in html(opened("library", q="nothing like it"))
+
+
+def test_a_short_link_opens_what_was_saved_and_an_unknown_one_says_so(client, engine):
+    key = add_run(engine)
+    id = client.save_view("library", {"q": "made"}, "My view")["id"]
+    at = AppTest.from_file(MAIN, default_timeout=90)
+    at.query_params["view"] = id
+    at.run()
+    assert not at.exception
+    assert at.query_params["q"] == "made"
+    assert at.query_params["view"] == id
+    assert "View “My view”" in html(at)
+    assert key in [run["key"] for run in client.library()["runs"]]
+    for bad in ("0123456789", "../../etc", "x" * 5000, "‮"):
+        at = AppTest.from_file(MAIN, default_timeout=90)
+        at.query_params["view"] = bad
+        at.run()
+        assert not at.exception
+        assert "No such view here" in html(at)
+
+
+def test_a_changed_page_says_so_and_another_writer_is_not_overwritten(client, engine):
+    id = client.save_view("library", {"q": "made"}, "Mine")["id"]
+    at = opened("library", q="other", view=id)
+    assert "changed here since" in html(at)
+    place = f"view-edit-{id}"
+    at.text_input(key=f"{place}-name").input("Renamed here")
+    client.edit_view(id, 1, name="Renamed elsewhere")
+    at.button(key=f"{place}-save").click().run()
+    assert "changed elsewhere" in html(at)
+    assert client.view(id)["name"] == "Renamed elsewhere"
+    at.button(key=f"{place}-reload").click().run()
+    assert at.text_input(key=f"{place}-name").value == "Renamed elsewhere"
+
+
+def test_a_locked_view_offers_unlock_alone(client):
+    id = client.save_view("library", {"q": "a"}, "Mine")["id"]
+    client.edit_view(id, 1, locked=True)
+    at = opened("library", q="a", view=id)
+    keys = {button.key for button in at.button}
+    assert f"view-edit-{id}-unlock" in keys
+    assert f"view-edit-{id}-delete" not in keys
+    at.button(key=f"view-edit-{id}-unlock").click().run()
+    assert client.view(id)["locked"] is False
+
+
+def test_a_deleted_view_can_be_undone(client):
+    id = client.save_view("library", {"q": "a"}, "Mine")["id"]
+    at = opened("library", q="a", view=id)
+    at.button(key=f"view-edit-{id}-delete").click().run()
+    assert client.views() == []
+    assert "was deleted" in html(at)
+    at.button(key="view-undo").click().run()
+    assert [view["id"] for view in client.views()] == [id]
+
+
+# ---- rows, without a page
+
+
+def line(**changes) -> dict:
+    return {
+        "key": "ab" * 8, "kind": "sweep", "title": "One", "phrase": "pooled W4 S4", "model": "m",
+        "task": "access_code", "status": "done", "created": "2026-11-29T12:00:00Z",
+        "stale": False, "source": "own", "stride": 4, "worst": 0.3, "gap": 0.4, "period": 4,
+        "curve": [0.2, 0.8], "control_curve": [], "finding": "f", "tags": [], "note": "",
+        "rows": 10, "views": 0,
+    } | changes  # fmt: skip
+
+
+def test_runs_without_a_number_stand_last_in_any_order():
+    frame = rows.frame([line(title="b", gap=None), line(title="a", gap=0.1), line(title="c")])
+    assert list(rows.ordered(frame, "Largest gap")["name"]) == ["c", "a", "b"]
+    assert list(rows.ordered(frame, "Name")["name"]) == ["a", "b", "c"]
+    assert len(rows.ordered(frame, "no such order")) == 3
+
+
+def test_kinds_models_tags_and_dates_narrow():
+    runs = [
+        line(task="custom"),
+        line(kind="decode", model="x", phrase="rkv and snapkv, 96 tokens"),
+        line(tags=["t"], created="2026-11-01T12:00:00Z", status="incomplete"),
+    ]
+    assert len(rows.of_kind(runs, ["Custom", "Eviction"])) == 2
+    assert len(rows.of_kind(runs, ["nonsense"])) == 3
+    frame, now = rows.frame(runs), datetime(2026, 11, 30, tzinfo=UTC)
+    assert len(rows.narrowed(frame, model="x")) == 1
+    assert len(rows.narrowed(frame, memory="rkv")) == 1
+    assert len(rows.narrowed(frame, tag="t")) == 1
+    assert len(rows.narrowed(frame, status="incomplete")) == 1
+    assert len(rows.narrowed(frame, since="7 days", now=now)) == 2
+
+
+def test_the_sentence_counts_only_measured_runs():
+    told = rows.finding(rows.frame([line(), line(worst=0.9), line(status="incomplete")]))
+    assert told[0] == "1 of 2 measured runs loses a phase"
+    assert "One is incomplete" in told[1]
+    assert rows.finding(rows.frame([line(worst=0.9)]))[0] == "No run loses a phase"
+    assert rows.finding(rows.frame([]))[0] == "No run here yet"
+
+
+def test_two_thousand_runs_are_drawn_fifty_at_a_time():
+    from app.figures.theme import LIGHT
+
+    frame = rows.frame([line(key=f"{i:012x}", title=f"run {i}") for i in range(2000)])
+    assert list(rows.search(frame, "RUN 1999")["name"]) == ["run 1999"]
+    page = table.drawn(frame.iloc[: table.PAGE], LIGHT)
+    assert len(page) == 50
+    assert isinstance(page, pd.DataFrame)
+
+
+def test_tags_are_split_at_commas():
+    assert split(" a, b ,, c d ") == ["a", "b", "c d"]

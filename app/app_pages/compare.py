@@ -31,7 +31,6 @@ def page() -> None:
         live.draw(lambda now: charts.draw(now, chart))
     st.space("medium")
     live.draw(below.below)
-    st.space("medium")
     textual.difference(subject)
     live.end()
     told = [*subject.notes, *st.session_state["compare-notes"]]

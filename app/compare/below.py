@@ -61,7 +61,7 @@ def _pareto(subject: Subject, look: Look) -> None:
     fig = against_bytes(
         frame,
         axis="cache, bytes per token, log scale" if per_token else "cache, bytes, log scale",
-        quality="recall" if decode else "accuracy",
+        quality=frames.quality(subject),
         subtitle="Mean recall of each method. Grey: full cache, and the baseline's"
         if decode
         else "Solid: worst phase. Hollow: mean. The line between is the phase gap",

@@ -188,6 +188,14 @@ def sizes(subject: Subject, look: Look) -> pd.DataFrame:
     return frame
 
 
+def quality(subject: Subject) -> str:
+    """What the mean of these runs is a mean of."""
+    if all(run["kind"] == "decode" for run in subject.runs):
+        return "recall"
+    kinds = {run.get("measure") for run in subject.runs if run["kind"] != "decode"}
+    return "accuracy" if kinds == {"accuracy"} else "probability" if len(kinds) == 1 else "quality"
+
+
 def _quality(run: dict) -> float | None:
     told = run["numbers"]
     return told.get("mean") if told.get("mean") is not None else told.get("recall")

@@ -22,7 +22,13 @@ ACROSS = 3  # panels in a row
 HEAD, PLOT, FOOT, SPACE = 76, 150, 46, 18  # px: head of a panel, its axes, their labels, between
 NAME = 34  # px: a head without numbers
 LEFT, GAP = 32, 0.055  # px left of the axes, for their labels; share of the width between two
-SIGNS = {"circle": "●", "diamond": "◆", "square": "■", "triangle-up": "▲", "x": "✖"}
+SIGNS = {  # symbol → its letter, and the px at which all look equally large
+    "circle": ("●", 17),
+    "diamond": ("◆", 15),
+    "square": ("■", 15),
+    "triangle-up": ("▲", 14),
+    "x": ("✖", 13),
+}
 
 
 class Panel(NamedTuple):
@@ -106,9 +112,8 @@ def _head(panel: Panel, look: Look, name: str, left: int, above: int) -> list[di
     place = dict(
         x=0, y=1, xref=f"x{name} domain", yref=f"y{name} domain", xanchor="left", yanchor="top"
     )
-    sign = (
-        f'<span style="color:{panel.mark.colour};font-size:17px">{SIGNS[panel.mark.symbol]}</span>'
-    )
+    letter, large = SIGNS[panel.mark.symbol]
+    sign = f'<span style="color:{panel.mark.colour};font-size:{large}px">{letter}</span>'
     told = f"{sign}&nbsp; <b>{name_label(panel.name, 30)}</b>"
     if panel.subtitle:
         words = name_label(panel.subtitle, 26)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import plotly.graph_objects as go
 
-from app.figures.compare import Panel, grid, suffix
+from app.figures.compare import NAME, Panel, grid, suffix
 from app.figures.theme import LIGHT, Look, put, token_label
 from app.figures.timeline import STATES, colours
 from app.words import number
@@ -61,9 +61,9 @@ def maps(
                 outlinewidth=0,
                 len=TALL * 0.75,
                 lenmode="pixels",
-                y=1,
+                y=1 - NAME / fig.layout.height,  # under the chart's menu
                 yanchor="top",
-                ypad=8,
+                ypad=0,
                 tickvals=[t * top for t in ticks],
                 ticktext=[number(t * top, 2 if top > 0.1 else 4) for t in ticks],
                 title=dict(text="weight", side="top", font=dict(size=12)),

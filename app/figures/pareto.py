@@ -10,6 +10,7 @@ import math
 import pandas as pd
 import plotly.graph_objects as go
 
+from app.figures.budget import round_sizes
 from app.figures.theme import (
     LIGHT,
     NAMED,
@@ -128,7 +129,7 @@ def _apart(frame: pd.DataFrame, low: float, wide: float, height: int) -> list[di
         text = LETTER * min(len(str(row["name"])), LONGEST)
         places = [(side, lift) for lift in LIFTS for side in (1, -1)]
         boxes = [_box(row, side, lift, text) for side, lift in places]
-        free = [i for i, box in enumerate(boxes) if _free(box, taken, points, lines)]
+        free = [i for i, box in enumerate(boxes) if _free(box, tall, taken, points, lines)]
         row["side"] = 0  # no place is free: the hover card names it
         if not free:
             continue
@@ -142,9 +143,11 @@ def _box(row: dict, side: int, lift: float, text: float) -> tuple[float, float, 
     return left, left + text, row["y"] + lift - 8, row["y"] + lift + 8
 
 
-def _free(box: tuple, taken: list[tuple], points: list[tuple], lines: list[tuple]) -> bool:
+def _free(
+    box: tuple, tall: float, taken: list[tuple], points: list[tuple], lines: list[tuple]
+) -> bool:
     left, right, low, high = box
-    if left < 0 or right > WIDE + 20 or low < -4:
+    if left < 8 or right > WIDE + 20 or low < -4 or high > tall + 12:
         return False
     if any(left < b and a < right and low < d and c < high for a, b, c, d in taken):
         return False
@@ -162,10 +165,11 @@ def _tick(value: float, ticks: list[float]) -> str:
 
 
 def round_bytes(low: float, high: float) -> list[float]:
-    """Powers of two between two sizes, every k-th where there are many; else 1, 2, 5 and tens."""
+    """Powers of two between two small sizes, every k-th of many; of large ones 1, 2, 5 and tens."""
     first, last = math.ceil(math.log2(low)), math.floor(math.log2(high))
-    powers = [2.0**k for k in range(first, last + 1)]
+    powers = [2.0**k for k in range(first, last + 1)] if high < 1e4 else []
+    if not powers:
+        return round_sizes(low, high)
     if len(powers) < 2:
-        lead = 10.0 ** math.floor(math.log10(low))
-        return [v for v in (lead * m for m in (1, 1.5, 2, 3, 4, 5, 6, 8, 10)) if low <= v <= high]
+        return round_sizes(low, high)
     return powers[:: -(-len(powers) // 8)]

@@ -90,7 +90,7 @@ def compared(subject: Subject) -> list[Chart]:
     if len(sizes):
         each = bool(sizes["per_token"].iloc[0])
         axis = "cache, bytes per token, log scale" if each else "cache, bytes, log scale"
-        fig = against_bytes(sizes, axis=axis)
+        fig = against_bytes(sizes, axis=axis, quality=sides.quality(subject))
         out.append(Chart(fig, "Dots: worst phase and mean against bytes", half=True))
     return out
 

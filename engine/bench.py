@@ -38,7 +38,14 @@ class Row:
 def bench(say: Callable[[str], None] = print) -> dict:
     """All figures that this machine can give; `{machine, versions, rows}`."""
     rows: list[Row] = []
-    for part in (controlled_rows, in_fresh_process, eviction_rows, store_rows, page_rows):
+    for part in (
+        controlled_rows,
+        in_fresh_process,
+        eviction_rows,
+        store_rows,
+        page_rows,
+        shared_rows,
+    ):
         found = part(say)
         rows += found
     return {"machine": machine(), "versions": versions(), "rows": [vars(row) for row in rows]}
@@ -258,6 +265,13 @@ def page_rows(say: Callable[[str], None]) -> list[Row]:
         return []
     say("pages, in a browser")
     return [Row(*row) for row in bench_pages.measure()]
+
+
+def shared_rows(say: Callable[[str], None]) -> list[Row]:
+    from engine import bench_sharing
+
+    say("what a team shares: library, views, readers")
+    return [Row(*row) for row in bench_sharing.measure()]
 
 
 def main(dtype: str) -> None:

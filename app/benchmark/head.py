@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import state
+from app import sharing, state
 from app.benchmark import family, findings
 from app.style import html_of, text
 
@@ -48,19 +48,17 @@ def head(members: list[dict]) -> tuple[str, str]:
 
 
 def _words(section: str, seen: list[dict]) -> None:
-    words, side = st.columns([5, 1.35], vertical_alignment="top")
+    words, side = st.columns([3.6, 1], vertical_alignment="top")
     with words:
         st.html(
             html_of("context", findings.context(seen))
             + html_of("finding", findings.headline(section, seen), tag="div")
             + html_of("doubt", findings.doubt(seen))
         )
-    with (
-        side,
-        st.container(horizontal=True, horizontal_alignment="right"),
-        st.popover("How this is measured", icon=":material/help:", type="tertiary"),
-    ):
-        st.markdown(METHOD)
+    with side, st.container(horizontal=True, horizontal_alignment="right", gap="small"):
+        sharing.buttons()
+        with st.popover("How this is measured", icon=":material/help:", type="tertiary"):
+            st.markdown(METHOD)
 
 
 def _section() -> str:

@@ -70,8 +70,7 @@ def empty(subject: Subject) -> None:
     with st.container(key="compare-chips", horizontal=True, vertical_alignment="center"):
         if subject.asked.keys:
             head.chosen(subject)
-        with st.popover("Add a run", icon=":material/add:", type="secondary"):
-            head.add(subject)
+        head.drawer("Add a run", "add", head.add, subject, "secondary")
     st.space("small")
     suggestions()
 

@@ -11,7 +11,7 @@ from app.compare import address, vary
 from app.compare.subject import NAMES, Subject
 from app.services_compare import MOST
 from app.style import html_of, text
-from app.words import ago, count, prose, sentence
+from app.words import ago, count, prose
 
 FOUND = 12  # runs listed of a search
 RECENT = "compare-recent"  # chips that were taken away stay at hand
@@ -47,8 +47,13 @@ def words(subject: Subject) -> None:
         html_of("context", context(subject))
         + html_of("finding", finding, tag="div")
         + (html_of("doubt", doubt) if doubt else "")
-        + "".join(html_of("note", sentence(note)) for note in told.get("warnings") or ())
+        + "".join(html_of("note", subject.plain(note)) for note in warned(subject))
     )
+
+
+def warned(subject: Subject) -> list[str]:
+    """The service's warnings; not while runs move: progress stands in the table."""
+    return [] if subject.active else (subject.told or {}).get("warnings") or []
 
 
 def notes(told: tuple[str, ...] | list[str]) -> None:
@@ -95,16 +100,29 @@ def chips(subject: Subject) -> str:
         gap="small",
     ):
         chosen(subject)
-        with st.popover("Add a run", icon=":material/add:", type="tertiary"):
-            add(subject)
+        drawer("Add a run", "add", add, subject)
         if subject.told:
-            with st.popover("Baseline", icon=":material/straighten:", type="tertiary"):
-                _baseline(subject)
+            drawer("Baseline", "straighten", _baseline, subject)
             if not state.read_only():
-                with st.popover("Vary", icon=":material/tune:", type="tertiary"):
-                    vary.vary(subject)
+                drawer("Vary", "tune", vary.vary, subject)
         st.space("stretch")
         return _fields()
+
+
+def drawer(
+    label: str, icon: str, draw: Callable[[Subject], None], subject: Subject, kind: str = "tertiary"
+) -> None:
+    """A popover whose content is made once it is open: a page that is read pays for none."""
+    place = st.popover(
+        label,
+        icon=f":material/{icon}:",
+        type=kind,
+        key=f"c:open-{icon}",
+        on_change="rerun",
+    )
+    if place.open:
+        with place:
+            draw(subject)
 
 
 def _fields() -> str:

@@ -19,7 +19,7 @@ DECODES = sorted(n for n, preset in from_files().items() if preset.spec.get("kin
 SWEEPS = sorted({*FILES} - {*DECODES})
 PERIODS = {"w8s8-dense": 8, "w8s6": 6, "w6s6": 6, "w12s12": 12, "w4s4": 4}
 WANTED = {"smollm2-onehot", "smollm2-mean", "smollm2-full", "banner", "document-pair"}
-WANTED |= {"eviction-recall"}
+WANTED |= {"eviction-recall", "eviction-phase"}
 WANTED |= {"beacon-split", "beacon-aggregation", "beacon-selectors"}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import addresses, fields
+from app import addresses, fields, takeaway
 from app.explore.prompt import answer_line
 from app.explore.subject import Subject
 from app.style import text
@@ -102,6 +102,7 @@ def details(subject: Subject) -> None:
                 on_click="ignore",
                 key="run-json",
             )
+            takeaway.buttons(subject.key)
             addresses.show(subject.key, "sweep")
 
 

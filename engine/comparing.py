@@ -7,17 +7,18 @@ statistics are `engine.analysis.compare`'s.
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
+from engine import comparing_kvpress, comparing_text, kvpress_pairs, varying
 from engine import comparing_lines as lines
-from engine import comparing_text, varying
 from engine.analysis import compare, compare_decode, compare_fields, compare_words
 from engine.closeup import find
 from engine.comparing_kept import Kept, Line
-from engine.kinds import DECODE
+from engine.kinds import DECODE, KVPRESS, SWEEP
 from engine.owner import Engine
 from engine.registry import FieldError, SpecError
 from engine.results import ACTIVE, clean
@@ -26,7 +27,7 @@ from engine.store import Run
 MOST = 8
 READ = ("task", "seed")  # else two decode runs are not paired
 SAME = ("task", "seed", "protocol", "modulus", "measure")  # else two sweeps are not paired
-MIXED = "a decode run and a sweep share no measure"
+NOUNS = {DECODE: "a decode run", KVPRESS: "an import from kvpress", SWEEP: "a sweep"}
 
 
 def add_to(app: FastAPI, engine: Engine) -> None:
@@ -53,13 +54,20 @@ def split(keys: str) -> list[str]:
     return found
 
 
+def mixed(one: Line, other: Line) -> str:
+    """Why two runs of two kinds have no paired differences; "" where they are of one."""
+    kinds = {one.run.kind, other.run.kind}
+    told = " and ".join(noun for kind, noun in NOUNS.items() if kind in kinds)
+    return f"{told} share no measure" if len(kinds) > 1 else ""
+
+
 class Comparison:
     def __init__(self, engine: Engine, kept: Kept, keys: list[str], base: str = ""):
         self.engine, self.kept = engine, kept
         self.results, self.store = engine.results, engine.store
         asked = [self._line(find(engine, key)) for key in keys]
-        control = self._control(asked)
-        at, line = self._base(asked, control, base)
+        self._frames: dict[int, Any] = {}
+        at, line = self._base(asked, base)
         self.base_is_control = line.of is not None
         rest = [one for i, one in enumerate(asked) if self.base_is_control or i != at]
         self.lines, self.base = [line, *rest], line
@@ -92,7 +100,11 @@ class Comparison:
                 return self._line(self.store.run(line.run.control_run), line.run)
         return None
 
-    def _base(self, asked: list[Line], control: Line | None, base: str) -> tuple[int, Line]:
+    def _base(self, asked: list[Line], base: str) -> tuple[int, Line]:
+        """The baseline and its place among the runs asked for, −1 where it is none of them.
+
+        Of runs of several kinds it is of the kind that most are of, so that most are compared.
+        """
         keys = [line.key for line in asked]
         if base:
             if len(keys) == 1 and base in keys and asked[0].run.kind != DECODE:
@@ -110,6 +122,9 @@ class Comparison:
                 return -1, found
             told = f"{base[:40]} is none of the compared runs, nor the control of one"
             raise SpecError(FieldError("base", told))
+        kinds = Counter(line.run.kind for line in asked)
+        alike = [line for line in asked if line.run.kind == kinds.most_common(1)[0][0]]
+        control = self._control(alike)
         if control is not None:
             if control.key in keys:
                 return keys.index(control.key), asked[keys.index(control.key)]
@@ -117,9 +132,8 @@ class Comparison:
         if len(asked) == 1 and asked[0].run.kind != DECODE:
             told = f"{keys[0]} alone has no control to stand beside; give a second run"
             raise SpecError(FieldError("keys", told))
-        full = (i for i, line in enumerate(asked) if line.sweep and line.spec.memory.kind == "full")
-        at = next(full, 0)
-        return at, asked[at]
+        found = next(filter(lines.keeps_all, alike), alike[0])
+        return asked.index(found), found
 
     # ---- the answer
 
@@ -157,8 +171,8 @@ class Comparison:
         return made
 
     def _measure(self) -> str:
-        sweeps = (line for line in self.lines if line.sweep)
-        return next((line.spec.settings.measure for line in sweeps), "")
+        """What the first run that has a mean is measured by, the baseline before others."""
+        return next(filter(None, map(lines.measure, self.lines)), "")
 
     def _shared_stride(self) -> int | None:
         """By which a memory without a grid is folded: that of all the others, if they have one."""
@@ -212,15 +226,32 @@ class Comparison:
 
         return self.kept.get(("tests", line.place, base.place), make)
 
+    def scored(self, line: Line, base: Line) -> tuple[dict | None, str]:
+        """Two imported evaluations: the test of their means, or why there is none."""
+
+        def make() -> tuple[dict | None, str]:
+            found = self._predictions(line), self._predictions(base)
+            return kvpress_pairs.difference(*found, line.values, base.values)
+
+        return self.kept.get(("scored", line.place, base.place), make)
+
+    def _predictions(self, line: Line) -> Any:
+        """Rows of an import, read once for all that are compared with it."""
+        if line.run.id not in self._frames:
+            self._frames[line.run.id] = self.store.predictions(line.run.id).to_pandas()
+        return self._frames[line.run.id]
+
     # ---- pairs
 
     def unpaired(self, line: Line, base: Line) -> str:
         """Why two runs have no paired differences, or ""."""
-        if (line.run.kind == DECODE) != (base.run.kind == DECODE):
-            return MIXED
+        if why := mixed(line, base):
+            return why
         for one in (line, base):
             if one.spec is None:
                 return f"{one.key} is of an older version that is no longer read"
+        if line.run.kind == KVPRESS:
+            return self.scored(line, base)[1]
         fields = READ if line.run.kind == DECODE else SAME
         differ = compare_fields.unlike(line.values, base.values, fields)
         if differ:
@@ -237,21 +268,30 @@ class Comparison:
 
     def _rows(self) -> dict[str, list[dict]]:
         found: dict[str, list[dict]] = {}
-        if any(line.run.kind != DECODE for line in self.lines):
-            found |= self._phased()
-        if any(line.run.kind == DECODE for line in self.lines):
+        kinds = {line.run.kind for line in self.lines}
+        if kinds - {DECODE}:
+            found |= self._means(compare.MEASURES if SWEEP in kinds else compare.MEASURES[:1])
+        if DECODE in kinds:
             found |= self._decoded()
         return found
 
-    def _phased(self) -> dict[str, list[dict]]:
-        found: dict[str, list[dict]] = {name: [] for name in compare.MEASURES}
+    def _means(self, names: tuple[str, ...]) -> dict[str, list[dict]]:
+        """Sweeps and imports against the baseline; an import has a mean and no phases."""
+        found: dict[str, list[dict]] = {name: [] for name in names}
         for line in self.lines[1:]:
-            no_phases = DECODE in (line.run.kind, self.base.run.kind)
-            why = MIXED if no_phases else self.unpaired(line, self.base)
-            tests = {} if why else self.tests(line, self.base)[0]
-            for name in compare.MEASURES:
+            if {line.run.kind, self.base.run.kind} == {DECODE}:
+                continue  # compared by what decode runs have
+            why = self.unpaired(line, self.base)
+            foreign = line.run.kind == KVPRESS
+            tests = {}
+            if not why:
+                swept = () if foreign else self.tests(line, self.base)[0]
+                tests = {"mean": self.scored(line, self.base)[0]} if foreign else swept
+            for name in names:
                 own = why
-                if not why and name != "mean" and line.spec.settings.protocol == "pair":
+                if not why and name != "mean" and foreign:
+                    own = comparing_kvpress.ELSEWHERE
+                elif not why and name != "mean" and line.spec.settings.protocol == "pair":
                     own = "a document pair has two copies and no phases"
                 found[name].append(lines.row(line.key, None if own else tests[name], own))
         return found
@@ -261,8 +301,9 @@ class Comparison:
         found: dict[str, list[dict]] = {name: [] for name in compare_decode.MEASURES}
         for line in self.lines[1:] or self.lines:
             base = None if line is self.base else self.base
-            sweep = any(one.run.kind != DECODE for one in (line, self.base))
-            why = MIXED if sweep else self.unpaired(line, base or line)
+            if DECODE not in (line.run.kind, self.base.run.kind):
+                continue
+            why = self.unpaired(line, base or line)
             tests = {} if why else self.arm_tests(line, base)
             for name in compare_decode.MEASURES:
                 blank = [lines.row(line.key, None, why)]
@@ -321,8 +362,12 @@ class Comparison:
                 told.append(f"{run['name']} {doing}: {share} so far.")
             if run["stale"]:
                 told.append(f"{run['name']} is of other code or weights than the ones here.")
-        paired = [line for line in self.lines[1:] if line.sweep and self.base.sweep]
-        for line in paired:
+        for line in self.lines[1:]:
+            foreign = KVPRESS in (line.run.kind, self.base.run.kind)
+            if foreign and (why := self.unpaired(line, self.base)):
+                told.append(f"{names[line.key]} is not paired: {why}.")
+            if foreign or not (line.sweep and self.base.sweep):
+                continue
             if why := self.unpaired(line, self.base):
                 told.append(f"{names[line.key]} is not paired: {why}.")
                 continue

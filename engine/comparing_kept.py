@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
-from engine.kinds import DECODE
+from engine.kinds import SWEEP
 from engine.store import Run
 
 KEPT = 256  # sheets, tests and reports
@@ -57,7 +57,7 @@ class Line(NamedTuple):
 
     @property
     def sweep(self) -> bool:
-        return self.run.kind != DECODE and self.spec is not None
+        return self.run.kind == SWEEP and self.spec is not None
 
     @property
     def place(self) -> tuple:

@@ -9,13 +9,13 @@ import functools
 from types import SimpleNamespace
 from typing import Any
 
+from engine import comparing_kvpress
 from engine.analysis import compare_decode, compare_fields
 from engine.comparing_kept import Line
 from engine.costs import kv_bytes
-from engine.kinds import DECODE, evicts
+from engine.kinds import DECODE, KVPRESS, evicts
 from engine.registry import MEMORIES, TASKS
 from engine.results import title
-from engine.version import is_stale
 
 PLAIN = ("mean", "mean_low", "mean_high", "sigma", "chance")
 OWN = ("worst", "worst_phase", "gap", "gap_null", "gap_p")
@@ -36,13 +36,13 @@ def entry(made: Any, line: Line, block: dict, name: str, shared: int | None) -> 
         "subtitle": _subtitle(memory),
         "phrase": line.phrase,
         "status": run.status,
-        "stale": is_stale(run.code_version, *(str(model.get(n, "")) for n in ("id", "revision"))),
+        "stale": made.results.stale(run),
         "model": model.get("id", ""),
         "task": (values.get("task") or {}).get("kind", ""),
         "modulus": values.get("modulus"),
         "stride": spec.stride if spec is not None else memory.get("stride") or None,
         "window": memory.get("window") or None,
-        "measure": values.get("measure", ""),
+        "measure": values.get("measure") or measure(line),
         "protocol": values.get("protocol", ""),
         "n_samples": block.get("n_samples", 0),
         "is_control": line.of is not None,
@@ -57,6 +57,7 @@ def entry(made: Any, line: Line, block: dict, name: str, shared: int | None) -> 
         "folded": folded,
         "spectrum": (block.get("period") or {}).get("spectrum", []),
         "arms": _arms(block),
+        "tasks": comparing_kvpress.tasks(block) if run.kind == KVPRESS else [],
     }
 
 
@@ -65,6 +66,8 @@ def _numbers(made: Any, line: Line, block: dict, shared: int | None) -> tuple[di
     numbers = dict.fromkeys(NUMBERS)
     if only := _only(block):
         return numbers | {name: only[name] for name in ("nll", "recall")}, []
+    if line.run.kind == KVPRESS:
+        return numbers | comparing_kvpress.numbers(block), []
     if not line.sweep or not block.get("residues"):
         return numbers, []
     numbers |= {name: block.get(name) for name in PLAIN}
@@ -164,6 +167,21 @@ def row(key: str, test: dict | None, reason: str) -> dict:
     return {"key": key, **blank, "n": 0, **(test or {}), "reason": reason}
 
 
+def measure(line: Line) -> str:
+    """What its mean is a mean of; "" where it has none."""
+    if line.run.kind == KVPRESS:
+        return comparing_kvpress.MEASURE
+    return line.spec.settings.measure if line.sweep else ""
+
+
+def keeps_all(line: Line) -> bool:
+    """Whether nothing is pooled or dropped, so that others are measured by it."""
+    if line.sweep:
+        return line.spec.memory.kind == "full"
+    known = line.run.kind == KVPRESS and line.spec is not None
+    return known and comparing_kvpress.keeps_all(line.spec)
+
+
 # ---- names
 
 
@@ -178,6 +196,8 @@ def start(line: Line) -> str:
     """A memory in few words: "W8 S8", "W8 S6, one-hot 2", "rkv 128"."""
     if line.spec is None:
         return line.key
+    if line.run.kind == KVPRESS:
+        return comparing_kvpress.name(line.spec)
     phrase = line.spec.phrase() if line.run.kind == DECODE else line.spec.memory.phrase()
     parts = phrase.split(", ")
     parts[0] = parts[0].removeprefix("pooled ").removeprefix("trained ")
@@ -202,7 +222,7 @@ def labels() -> dict[str, str]:
         for field in fields_schema(cls):
             if field["label"]:
                 found.setdefault(f"{prefix}{field['name']}", field["label"])
-    return found
+    return found | comparing_kvpress.LABELS
 
 
 @functools.cache
@@ -256,6 +276,8 @@ def _axis(runs: list[dict], whys: dict[str, str]) -> dict:
 
 
 def _measured(line: Line, run: dict) -> str:
+    if line.run.kind == KVPRESS:
+        return comparing_kvpress.ELSEWHERE
     if line.run.kind == DECODE:
         return "a decode run has no phases"
     if line.spec is None:
@@ -305,6 +327,8 @@ def _attention(line: Line, base: Line, run: dict) -> str:
 
 
 def _timeline(line: Line, base: Line, run: dict) -> str:
+    if line.run.kind == KVPRESS:
+        return comparing_kvpress.ELSEWHERE
     if line.spec is None:
         return "of an older version that is no longer read"
     return "" if line.run.kind == DECODE else "only decode runs keep a timeline"

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 
 from engine.analysis import compare_text, model_card
 from engine.closeup import find
-from engine.kinds import DECODE
+from engine.kinds import DECODE, KVPRESS
 from engine.owner import Engine
 from engine.registry import FieldError, SpecError, shown
 from engine.results import clean
@@ -41,6 +41,9 @@ def add_to(app: FastAPI, engine: Engine) -> None:
         if run.kind == DECODE:
             told = "a model card tells of phases; a decode run is no sweep over them"
             raise SpecError(FieldError("kind", told))
+        if run.kind == KVPRESS:
+            told = "a model card tells of phases; an import from kvpress has none"
+            raise SpecError(FieldError("kind", told))
         shown_run = clean(engine.results.show(run, engine.queue.progress(run)))
         return JSONResponse({"markdown": model_card.card(shown_run)})
 
@@ -51,6 +54,8 @@ def prompts(engine: Engine, runs: tuple[Run, Run], sample: int, shift: int) -> d
     for run in runs:
         if run.kind == DECODE:
             return _nothing(f"{run.key} is a decode run, which stores no prompt's tokens")
+        if run.kind == KVPRESS:
+            return _nothing(f"{run.key} is an import from kvpress, which brings no prompt's tokens")
         rows = engine.store.tokens(run.id, sample, shift)
         if not rows.num_rows:
             have = engine.store.counts(run.id).tokens

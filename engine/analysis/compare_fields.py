@@ -11,9 +11,11 @@ from typing import Any
 
 SHOWN = 120  # characters of a value that a table shows
 LONGEST = 48  # characters of a name
-FIRST = ("memory", "methods", "budgets", "unit", "model", "task")  # order of a table's groups
+# Order of a table's groups.
+FIRST = ("memory", "press", "methods", "budgets", "unit", "model", "task")
 # Fields that say what a memory is: shown where one run has them and another does not.
 ALWAYS = frozenset(f"memory.{name}" for name in ("kind", "window", "stride", "budget"))
+DIGEST = "results"  # of an import: names its numbers and sets nothing
 LAST = frozenset(("batch", "rows", "scan", "model.device"))  # that a name tells if nothing else
 
 
@@ -48,6 +50,8 @@ def table(specs: list[dict], labels: dict[str, str], defaults: dict[str, Any]) -
 
 
 def differs(name: str, flats: list[dict], defaults: dict[str, Any]) -> bool:
+    if name == DIGEST:
+        return False
     have = [one for one in flats if one.get(name) is not None]
     if len({_text(one[name]) for one in have}) > 1:
         return True
@@ -110,7 +114,8 @@ def _by_key(found: list[str], keys: list[str]) -> list[str]:
 def _telling(flats: list[dict]) -> list[str]:
     """The fewest fields, most telling first, that tell these specs apart; at most three."""
     fields = sorted({name: None for one in flats for name in one}, key=_place)
-    values = {n: [_text(one.get(n)) for one in flats] for n in fields if n != "control"}
+    fields = [name for name in fields if name not in ("control", DIGEST)]
+    values = {n: [_text(one.get(n)) for one in flats] for n in fields}
     telling = [n for n in values if len(set(values[n])) > 1]
     chosen: list[str] = []
     for name in sorted(telling, key=lambda n: (n in LAST, -len(set(values[n])))):

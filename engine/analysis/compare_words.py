@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from engine.analysis.compare import LEVEL
 from engine.analysis.compare_decode import SAME
+from engine.analysis.compare_fields import DIGEST
 from engine.analysis.words import number, prompts, two
 
 LABELS = {
-    "mean": {"accuracy": "mean accuracy", "token": "mean token probability"},
+    "mean": {
+        "accuracy": "mean accuracy",
+        "token": "mean token probability",
+        "score": "mean score",
+    },
     "worst": {},
     "gap": {},
     "nll": {},
@@ -33,6 +38,8 @@ SHARES = (  # how much more or less is kept, in words
     (1.03, "at slightly more bytes"),
     (0.97, "at as many bytes"),
 )
+FOREIGN = "kvpress"  # kind of run that was computed elsewhere
+NO_PHASES = "No phases were swept: a hole at one of them does not show."
 
 
 def label(name: str, measure: str) -> str:
@@ -61,7 +68,10 @@ def say(made: dict, between: dict | None = None) -> tuple[str, str]:
         finding, doubt = _one(runs[tested[0]], base, rows)
     else:
         finding, doubt = _many(runs, base, rows)
-    return finding, " ".join([*doubt, *_limits(rows, runs)])
+    doubt += _limits(rows, runs, base)
+    if _foreign(base):
+        doubt += [*_besides(made, base, tested), NO_PHASES]
+    return finding, " ".join(doubt)
 
 
 def _one(run: dict, base: dict, rows: dict) -> tuple[str, list[str]]:
@@ -86,17 +96,17 @@ def _one(run: dict, base: dict, rows: dict) -> tuple[str, list[str]]:
         return told, [f"The means differ by {_size(mean)}, {_apart(mean)}."]
     if lost:
         verb = "loses" if mean["diff"] < 0 else "gains"
-        told = f"{name} {verb} {_size(mean)} in the mean against {other}"
+        told = f"{name} {verb} {_size(mean)} in the {_mean(base)} against {other}"
         return told, [
             f"The worst phases differ by {_size(worst)}, {_apart(worst)}."
         ] if worst else []
     reach = [
-        f"the {'mean' if row is mean else 'worst phase'} may differ by "
+        f"the {_mean(base) if row is mean else 'worst phase'} may differ by "
         f"{' to '.join(two(row['low'], row['high']))}"
         for row in (mean, worst)
         if row and row["low"] is not None
     ]
-    told = f"{name} and {other} are not told apart by {prompts(mean['n'])}"
+    told = f"{name} and {other} are not told apart by {_asked(mean['n'], base)}"
     return told, [_sentence(" and ".join(reach))] if reach else []
 
 
@@ -130,7 +140,7 @@ def _between(runs: dict, base: dict, rows: dict, between: dict) -> tuple[str, li
 def _many(runs: dict, base: dict, rows: dict) -> tuple[str, list[str]]:
     """Several runs that are told apart from the baseline at most."""
     known = rows.get("worst") or rows["mean"]
-    where = "worst phase" if rows.get("worst") else "mean"
+    where = "worst phase" if rows.get("worst") else _mean(base)
     below = [row for row in known if row["resolved"] and row["diff"] < 0]
     above = [row for row in known if row["resolved"] and row["diff"] > 0]
     other, count = the(base), len(known)
@@ -151,7 +161,8 @@ def _many(runs: dict, base: dict, rows: dict) -> tuple[str, list[str]]:
             told = f"{_upper(some)} {verb} in the {where} against {other}"
             told += f", {gained} gain{'s' if len(above) == 1 else ''}"
     else:
-        told = f"{prompts(min(row['n'] for row in known))} tell none of these runs from {other}"
+        few = _asked(min(row["n"] for row in known), base)
+        told = f"{few} tell none of these runs from {other}"
     return told, []
 
 
@@ -163,17 +174,33 @@ def _reaches(base: dict, rows: dict) -> list[str]:
     return []
 
 
-def _limits(rows: dict, runs: dict) -> list[str]:
+def _limits(rows: dict, runs: dict, base: dict) -> list[str]:
     """What the number of prompts, and an unfinished run, keep from being known."""
     told = []
     tests = [row for name in ("mean", "worst", "gap") for row in rows.get(name, ())]
     few = min((row["n"] for row in tests), default=0)
     if few and 2.0 ** (1 - few) * len(tests) >= LEVEL and not any(r["resolved"] for r in tests):
-        told.append(f"{prompts(few).capitalize()} cannot show a difference, whatever its size.")
+        told.append(
+            f"{_asked(few, base).capitalize()} cannot show a difference, whatever its size."
+        )
     open_ = [run["name"] for run in runs.values() if run["status"] not in ("done", "")]
     if open_:
         told.append(f"Not finished: {_list(open_)}.")
     return told
+
+
+def _besides(made: dict, base: dict, tested: list[str]) -> list[str]:
+    """In what imports differ besides their press: a press is not to blame for that."""
+    keys = [run["key"] for run in made["runs"]]
+    places = [keys.index(base["key"]), *(keys.index(key) for key in tested)]
+    differ = [
+        _lower(field["label"])
+        for field in made.get("fields", ())
+        if not field["field"].startswith("press.")
+        and field["field"] not in (DIGEST, "seed")
+        and len({str(field["values"][place]) for place in places}) > 1
+    ]
+    return [f"Not the press alone differs: {_list(differ)} too."] if differ else []
 
 
 def _decoded(runs: dict, base: dict, rows: dict) -> tuple[str, str]:
@@ -205,6 +232,24 @@ def _decoded(runs: dict, base: dict, rows: dict) -> tuple[str, str]:
 
 def the(run: dict) -> str:
     return "the full cache" if run["name"].lower() == "full cache" else run["name"]
+
+
+def _foreign(run: dict) -> bool:
+    return run.get("kind") == FOREIGN
+
+
+def _asked(n: int, base: dict) -> str:
+    """ "192 prompts"; of an import from elsewhere "192 questions"."""
+    return prompts(n).replace("prompt", "question") if _foreign(base) else prompts(n)
+
+
+def _mean(base: dict) -> str:
+    return "mean score" if _foreign(base) else "mean"
+
+
+def _lower(label: str) -> str:
+    """A label inside a sentence; one that begins with an acronym stays."""
+    return label if label[1:2].isupper() else label[:1].lower() + label[1:]
 
 
 def _name(run: dict) -> str:

@@ -25,7 +25,7 @@ from app.words import cache_size, number
 
 WIDE, LETTER, LONGEST = 430, 6.6, 24  # px of the axes and of a letter; letters of a name
 MOST_NAMES = 9  # of more points the hover card tells which they are
-LIFTS = (0, 15, -15, 30, -30, 45, -45, 60, -60)
+LIFTS = (0, 15, -15, 30, -30)  # px above or below the point
 
 
 def against_bytes(

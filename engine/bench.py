@@ -247,6 +247,16 @@ def eviction_rows(say: Callable[[str], None]) -> list[Row]:
     return [Row(*row) for row in bench_eviction.measure()]
 
 
+def gpu_rows(say: Callable[[str], None]) -> list[Row]:
+    from engine import bench_gpu
+
+    if reason := bench_gpu.missing():
+        say(f"decode at a real model's size is not measured: {reason}")
+        return []
+    say("decode at a real model's size")
+    return [Row(*row) for row in bench_gpu.measure()]
+
+
 # ---- the store and the look lane
 
 

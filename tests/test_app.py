@@ -336,3 +336,15 @@ def test_pages_stay_below_the_figure_budget(client):
             at.session_state["tab"] = tab
             at.run()
         assert all(len(c.proto.spec) < 3_000_000 for c in at.get("plotly_chart"))
+
+
+def test_learned_gates_are_not_drawn_as_weights(client, monkeypatch):
+    plan = FakeClient._plan
+
+    def learned(self, spec):
+        made = plan(self, spec)
+        return made | {"strip": made["strip"] | {"shares": None}}
+
+    monkeypatch.setattr(FakeClient, "_plan", learned)
+    body = html(page("explore", key=preset(client)))
+    assert "Its gates are learned" in body

@@ -30,6 +30,10 @@ def why(subject: Subject) -> None:
         )
         written(subject)
         return
+    if plan["strip"]["shares"] is None:
+        text("note", "Its gates are learned: what an entry keeps is in the weights, not in a spec.")
+        written(subject)
+        return
     for title, phase, numbers in _phases(subject, stride):
         members = around_target(plan["strip"], stride, phase)
         shares = [max(pair) for pair in zip(*plan["strip"]["shares"].values(), strict=True)]

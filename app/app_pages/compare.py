@@ -24,10 +24,11 @@ def page() -> None:
     live.draw(lambda now: differences(now, every=fields == "all"))
     st.space("medium")
     chart = charts.choice(subject)
-    text("note", claims.note(subject, chart))
+    if chart:
+        text("note", claims.note(subject, chart))
     if chart in ("tokens", "attention", "timelines"):
         charts.draw(subject, chart)
-    else:
+    elif chart:
         live.draw(lambda now: charts.draw(now, chart))
     st.space("medium")
     live.draw(below.below)

@@ -5,6 +5,7 @@ import streamlit as st
 from app import services, services_eviction, state
 from app.eviction import forgotten, form, head, quality, strip
 from app.eviction.subject import Missing, Subject, settle
+from app.library import foreign
 from app.style import rule, text
 
 TABS = {"What was forgotten": forgotten.forgotten, "Quality against budget": quality.quality}
@@ -77,6 +78,9 @@ def tabs(subject: Subject) -> None:
 
 def nothing_here(missing: Missing) -> None:
     key = str(missing)[:64]
+    if missing.other and foreign.is_foreign(services.spec(key)):
+        foreign.elsewhere(key)
+        return
     if missing.other:
         text("finding", "This is a phase sweep, not a decode run", tag="div")
         text("doubt", "It has a page of its own.")

@@ -5,6 +5,7 @@ import streamlit as st
 from app import controls, fields, services, services_eviction, state
 from app.explore import charts, details, difference, head, heat, layers, prompt, tables, why
 from app.explore.subject import Missing, Subject, settle
+from app.library import foreign
 from app.style import rule, text
 
 TABS = {
@@ -23,7 +24,7 @@ def page() -> None:
     try:
         subject = settle(schema)
     except Missing as missing:
-        nothing_here(str(missing), missing.decode)
+        nothing_here(str(missing), missing.kind)
         return
     with st.sidebar:
         controls.form(schema, state.draft(), subject.errors)
@@ -104,8 +105,11 @@ def tabs(subject: Subject) -> None:
                 TABS[name](subject)
 
 
-def nothing_here(given: str, decode: bool) -> None:
-    if decode:
+def nothing_here(given: str, kind: str) -> None:
+    if kind == foreign.KIND:
+        foreign.elsewhere(given)
+        return
+    if kind:
         text("finding", "This is a decode run", tag="div")
         text("doubt", "It is shown on a page of its own.")
         st.page_link(

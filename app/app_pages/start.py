@@ -8,6 +8,7 @@ import streamlit as st
 from app import services, services_eviction, state
 from app.figures.theme import look_of
 from app.figures.thumbnails import sparkline
+from app.library import foreign
 from app.style import html_of, text
 from app.tokens import strip
 from app.words import ago, count, number, prose
@@ -158,7 +159,7 @@ def gallery(presets: list[dict]) -> None:
                 )
                 words = preset.get("finding") or "Not measured here yet: open it and press Run."
                 st.page_link(
-                    page_of(services_eviction.is_decode(preset["spec"])),
+                    page_of(preset["spec"]),
                     label=preset["title"],
                     query_params={"key": preset["key"]},
                 )
@@ -173,13 +174,15 @@ def recent(rows: list[dict]) -> None:
     if not rows:
         text("note", "None yet. Open a preset, change its stride, and press Run.")
     for row in rows[:RECENT]:
-        page = page_of(row.get("kind") == "decode")
-        st.page_link(page, label=line(row), query_params={"key": row["key"]})
+        query = foreign.link(row["key"]) if foreign.is_foreign(row) else {"key": row["key"]}
+        st.page_link(page_of(row), label=line(row), query_params=query)
 
 
-def page_of(decode: bool) -> Any:
-    """The page that shows a run."""
-    return state.eviction() if decode else state.explore()
+def page_of(told: dict) -> Any:
+    """The page that shows a run, by a row of it or its spec."""
+    if foreign.is_foreign(told):
+        return state.library()
+    return state.eviction() if services_eviction.is_decode(told) else state.explore()
 
 
 def news(entries: list[tuple[str, str]]) -> None:
@@ -196,6 +199,8 @@ def line(row: dict) -> str:
     told = f"{row.get('title') or row.get('task')}, {row.get('phrase')}"
     if row.get("status") == "done" and row.get("kind") == "decode":
         told += f": {row['finding']}" if row.get("finding") else ""
+    elif row.get("status") == "done" and foreign.is_foreign(row):
+        told += foreign.line(row)
     elif row.get("status") == "done":
         told += f": worst {number(row.get('worst'))}, period {row.get('period') or 'none'}"
     else:

@@ -6,7 +6,7 @@ import streamlit as st
 
 from app import export, state
 from app.compare import claims, frames
-from app.compare.subject import Subject
+from app.compare.subject import FOREIGN, Subject
 from app.figures.paired import differences
 from app.figures.pareto import against_bytes
 from app.figures.theme import Look, look_of
@@ -30,7 +30,8 @@ def _pairs(subject: Subject, look: Look) -> None:
     whole = frames.differences(subject, FRACTIONS, look)
     held = frames.paired(whole)
     name = claims.base_name(subject)
-    told = "Paired by prompt, 95 %. Hollow: p ≥ .05 " + (
+    by = "question" if subject.base["kind"] == FOREIGN else "prompt"
+    told = f"Paired by {by}, 95 %. Hollow: p ≥ .05 " + (
         f"after {subject.told['adjusted']}" if subject.told.get("adjusted") else ""
     )
     if len(held) or subject.active:
@@ -56,6 +57,9 @@ def _pairs(subject: Subject, look: Look) -> None:
 
 def _pareto(subject: Subject, look: Look) -> None:
     frame = frames.sizes(subject, look)
+    if subject.foreign and not len(frame):
+        text("note", "Bytes are not known of runs that were computed elsewhere.")
+        return
     per_token = bool(len(frame)) and bool(frame["per_token"].iloc[0])
     decode = all(run["kind"] == "decode" for run in subject.runs)
     fig = against_bytes(

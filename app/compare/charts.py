@@ -8,7 +8,7 @@ import streamlit as st
 
 from app import export, state
 from app.compare import address, claims, frames, maps, strips
-from app.compare.subject import Subject
+from app.compare.subject import FOREIGN, Subject
 from app.figures import compare as figures
 from app.figures.theme import look_of
 from app.style import text
@@ -32,13 +32,18 @@ AXES = {
 
 
 def choice(subject: Subject) -> str:
-    """Section's sentence at the left, which chart at the right."""
+    """Section's sentence at the left, which chart at the right; "" where no run has a chart."""
+    if subject.foreign:
+        text("section", "No charts of these runs", tag="h2")
+        text("note", subject.plain(subject.apart("curve")))
+        return ""
     notes = st.session_state["compare-notes"]
-    decode = bool(subject.runs) and all(run["kind"] == "decode" for run in subject.runs)
+    kinds = {run["kind"] for run in subject.runs} - {FOREIGN}
+    decode = kinds == {"decode"}
     options = list(CHARTS)
     if decode:
         options = ["timelines"]
-    elif not any(run["kind"] == "decode" for run in subject.runs):
+    elif "decode" not in kinds:
         options.remove("timelines")
     chosen = address.choice("chart", options, notes)
     widget = address.shown("chart", chosen)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from app.compare.subject import Subject, moving
-from app.compare.table import arm_name, period
+from app.compare.table import SCORE, arm_name, period
 from app.figures.compare import Panel
 from app.figures.marks import mark
 from app.figures.theme import Look
@@ -193,7 +193,9 @@ def quality(subject: Subject) -> str:
     if all(run["kind"] == "decode" for run in subject.runs):
         return "recall"
     kinds = {run.get("measure") for run in subject.runs if run["kind"] != "decode"}
-    return "accuracy" if kinds == {"accuracy"} else "probability" if len(kinds) == 1 else "quality"
+    if len(kinds) == 1:
+        return {"accuracy": "accuracy", SCORE: SCORE}.get(kinds.pop(), "probability")
+    return "quality"
 
 
 def _quality(run: dict) -> float | None:

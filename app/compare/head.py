@@ -74,7 +74,7 @@ def context(subject: Subject) -> str:
         parts.append(count(len(models), "model"))
     prompts = {run["n_samples"] for run in runs if run.get("n_samples")}
     if len(prompts) == 1:
-        parts.append(count(int(prompts.pop()), "prompt"))
+        parts.append(count(int(prompts.pop()), "question" if subject.foreign else "prompt"))
     parts.append(count(len(runs), "run"))
     name = subject.base["name"]
     parts.append(f"baseline: {name[:1].lower() + name[1:] if name == 'Full cache' else name}")
@@ -103,7 +103,7 @@ def chips(subject: Subject) -> str:
         drawer("Add a run", "add", add, subject)
         if subject.told:
             drawer("Baseline", "straighten", _baseline, subject)
-            if not state.read_only():
+            if not state.read_only() and not subject.foreign:
                 drawer("Vary", "tune", vary.vary, subject)
         st.space("stretch")
         return _fields()

@@ -12,6 +12,7 @@ from app.figures.marks import Mark, mark
 from app.figures.theme import Look
 from app.words import joined, sentence
 
+FOREIGN = "kvpress"  # kind of run that has no phases and no rows by copy
 NAMES = "compare-names"  # key → name, so that a run can be named once it is gone
 
 
@@ -35,6 +36,11 @@ class Subject:
     @property
     def others(self) -> list[dict]:
         return self.runs[1:]
+
+    @property
+    def foreign(self) -> bool:
+        """Whether all of them were computed elsewhere: means without phases."""
+        return bool(self.runs) and all(run["kind"] == FOREIGN for run in self.runs)
 
     @property
     def active(self) -> bool:

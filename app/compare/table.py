@@ -9,7 +9,7 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
-from app.compare.subject import Subject, moving
+from app.compare.subject import FOREIGN, Subject, moving
 from app.figures.marks import swatch
 from app.figures.theme import Look
 from app.words import NOTHING, cache_size, count, number, p_value, seconds, sentence
@@ -22,6 +22,8 @@ MEASURES = {
     "recall": "Recall",
     "nll": "NLL, nats",
 }
+SCORE = "score"  # what an imported evaluation's mean is of
+MOST_TASKS = 24  # parts of a dataset that stand in the table
 MOST_ARMS = 12  # methods of decode runs that stand in the table
 PROBABILITY = {"joint": "Mean probability", "token": "Mean probability"}
 
@@ -37,6 +39,7 @@ def table(subject: Subject, look: Look, *, every: bool, progress: dict[str, dict
     rows = [_settings(row) for row in subject.told["fields"] if every or row["differs"]]
     rows += [_row(label, runs, show, diff) for label, show, diff in measures(runs)]
     rows += arms(runs) if all(run["kind"] == "decode" for run in runs) else []
+    rows += tasks(runs) if all(run["kind"] == FOREIGN for run in runs) else []
     return (
         '<div class="ps-compare-wrap"><table class="ps-compare">'
         f"<thead><tr><th></th>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
@@ -104,6 +107,8 @@ def measures(runs: list[dict]) -> list[tuple[str, Callable[[dict], str], str | N
         if any(run["numbers"].get(name) is not None for run in runs):
             if name == "mean" and kinds and kinds <= set(PROBABILITY):
                 label = "Mean probability"
+            elif name == "mean" and SCORE in kinds:
+                label = "Mean score" if kinds == {SCORE} else "Mean"
             diff = None if name == "gap_null" else name
             out.append((label, lambda run, n=name: number(run["numbers"].get(n)), diff))
     if any(run["numbers"].get("period_p") is not None for run in runs):
@@ -124,6 +129,19 @@ def arms(runs: list[dict]) -> list[str]:
             made = [run | {"numbers": {measure: v}} for run, v in zip(runs, values, strict=True)]
             label = f"{noun}, {name}"
             rows.append(_row(label, made, lambda r, m=measure: number(r["numbers"][m]), measure))
+    return rows
+
+
+def tasks(runs: list[dict]) -> list[str]:
+    """Rows of imported evaluations: the score of each part of the dataset."""
+    held = [{one["task"]: one["score"] for one in run.get("tasks") or ()} for run in runs]
+    names = [name for name in dict.fromkeys(name for each in held for name in each) if name]
+    rows = []
+    for name in names[:MOST_TASKS]:
+        made = [
+            run | {"numbers": {"score": own.get(name)}} for run, own in zip(runs, held, strict=True)
+        ]
+        rows.append(_row(f"Score, {name}", made, lambda r: number(r["numbers"]["score"]), "score"))
     return rows
 
 
@@ -152,7 +170,7 @@ def _row(label: str, runs: list[dict], show: Callable[[dict], str], diff: str | 
     for i, run in enumerate(runs):
         own = run["numbers"].get(diff) if diff else None
         beside = ""
-        if i and own is not None and base is not None:
+        if i and own is not None and base is not None and run["kind"] == runs[0]["kind"]:
             shown = number(own - base)
             beside = shown if shown == "0" or own < base else f"+{shown}"
         told = "…" if moving(run) and show(run) == NOTHING else show(run)

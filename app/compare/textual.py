@@ -8,7 +8,7 @@ import streamlit as st
 
 from app import services_compare
 from app.compare import address
-from app.compare.subject import Subject
+from app.compare.subject import FOREIGN, Subject
 from app.style import text
 from app.words import count, literal
 
@@ -18,7 +18,8 @@ NEAR, MOST = 16, 1200  # equal tokens kept beside a change; tokens drawn on a si
 
 def difference(subject: Subject) -> None:
     """The section under the pictures: which runs, prompts or outputs, and both texts."""
-    runs = {run["key"]: run for run in subject.runs if not run.get("is_control")}
+    found = [run for run in subject.runs if run["kind"] != FOREIGN]
+    runs = {run["key"]: run for run in found if not run.get("is_control")}
     if all(run["kind"] == "decode" for run in runs.values()):
         return  # a decode run keeps no prompt's tokens and has no phases to write at
     st.space("medium")

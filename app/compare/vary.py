@@ -10,7 +10,7 @@ import streamlit as st
 
 from app import services, services_compare
 from app.compare import address
-from app.compare.subject import Subject
+from app.compare.subject import FOREIGN, Subject
 from app.services_compare import MOST
 from app.style import text
 from app.words import count, seconds, size
@@ -38,7 +38,8 @@ DECODE = {
 
 def vary(subject: Subject) -> None:
     """The form of the popover."""
-    runs = {run["key"]: run for run in subject.runs if not run.get("is_control")}
+    own = [run for run in subject.runs if run["kind"] != FOREIGN]
+    runs = {run["key"]: run for run in own if not run.get("is_control")}
     key = st.selectbox(
         "Run", list(runs), format_func=lambda k: runs[k]["name"], key="c:vary-run", width=340
     )

@@ -12,6 +12,7 @@ from typing import Any
 import streamlit as st
 
 from app import controls, fields, services, services_eviction, state
+from app.library import foreign
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,9 @@ class Subject:
 class Missing(Exception):
     """The address names nothing that the service knows, or a run that has a page of its own."""
 
-    def __init__(self, key: str, decode: bool = False):
+    def __init__(self, key: str, kind: str = ""):
         super().__init__(key)
-        self.decode = decode
+        self.kind = kind
 
 
 def settle(schema: dict) -> Subject:
@@ -107,8 +108,8 @@ def settle(schema: dict) -> Subject:
         spec = services.spec(key) or _of_preset(schema, key)
         if spec is None:
             raise Missing(key)
-        if services_eviction.is_decode(spec):
-            raise Missing(key, decode=True)
+        if services_eviction.is_decode(spec) or foreign.is_foreign(spec):
+            raise Missing(key, spec["kind"])
         state.go(key, spec)
     base = state.base()
     seeded = any(str(k).startswith(state.FORM) for k in st.session_state)

@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from app import addresses, services, services_sharing, state
+from app.library import foreign
 from app.sharing import TAGS, split
 from app.style import text
 from app.words import count, joined, sentence
@@ -26,11 +27,13 @@ def actions(chosen: pd.DataFrame) -> None:
     """A bar under the table for what is chosen."""
     if chosen.empty:
         text("note", "Choose a run to open it, write a note or export it; two or more to compare.")
+        if key := foreign.asked():
+            foreign.show(key)
         return
     keys = list(chosen["key"])
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="chosen-bar"):
-        if len(keys) == 1:
-            row = chosen.iloc[0]
+        row = chosen.iloc[0]
+        if len(keys) == 1 and not foreign.is_foreign(row):
             page = state.eviction() if row["kind"] == "decode" else state.explore()
             st.page_link(
                 page,
@@ -51,6 +54,8 @@ def actions(chosen: pd.DataFrame) -> None:
             _ask_delete(chosen)
     if len(keys) == 1:
         _marks(chosen.iloc[0])
+        if foreign.is_foreign(row):
+            foreign.show(keys[0])
         addresses.show(keys[0], chosen.iloc[0]["kind"])
 
 

@@ -67,7 +67,7 @@ def picture(row: object, look: Look) -> str | None:
 def period(row: object) -> str:
     if row.status != "done":
         return row.status
-    if row.kind == "decode":
+    if row.kind in ("decode", "kvpress"):
         return "–"
     return f"{row.period:.0f}" if row.period == row.period else "none"
 

@@ -23,7 +23,7 @@ def read_spec(values: Any) -> Any:
 
         return DecodeSpec.from_dict(values)
     if kind == KVPRESS:
-        from engine.kvpress import KVPressSpec
+        from engine.kvpress.spec import KVPressSpec
 
         return KVPressSpec.from_dict(values)
     if kind != SWEEP:

@@ -153,7 +153,7 @@ def make_plan(spec: Any, speed: float | None) -> dict:
     from engine.models.loader import check_device, facts, load_tokenizer
 
     if kind_of(spec) == DECODE:
-        from engine.decode_plan import plan
+        from engine.decode.plan import plan
     else:
         from engine.plan import plan
     # All is refused now rather than when the worker meets it.

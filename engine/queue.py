@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from engine import decode_jobs
+from engine.decode import jobs as decode_jobs
 from engine.jobs import Progress, SmallRequest, add_costs, renew
 from engine.kinds import DECODE, evicts, kind_of
 from engine.registry import FieldError, SpecError

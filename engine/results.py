@@ -15,9 +15,10 @@ import time
 from collections import defaultdict
 from typing import Any
 
-from engine import decode_results, kvpress_results
 from engine.costs import cost, density
+from engine.decode import results as decode_results
 from engine.kinds import DECODE, KVPRESS, SWEEP, check_spec, kind_of, read_spec
+from engine.kvpress import results as kvpress_results
 from engine.presets import presets
 from engine.registry import SpecError
 from engine.specs import SweepSpec

@@ -20,11 +20,13 @@ from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from engine import addresses, comparing, gating, kvpress_service, library, views
+from engine import addresses, gating, library, views
 from engine.benchmark import benchmark
 from engine.closeup import attention_answer, find, token_names, trace_answer
+from engine.comparing import service as comparing
 from engine.guard import Guard
 from engine.kinds import DECODE, SWEEP
+from engine.kvpress import service as kvpress_service
 from engine.models.controlled import ledger, shelf
 from engine.offers import make_schema
 from engine.owner import Engine

@@ -299,7 +299,7 @@ class Office:
 
     def decode(self, request: dict) -> None:
         """Compute what is missing of a decode run, batch by batch."""
-        from engine.decode_work import decode
+        from engine.decode.work import decode
 
         reset_peak()
         self.doing = request["id"]
@@ -307,7 +307,7 @@ class Office:
 
     def trace(self, request: dict) -> None:
         """One layer's and KV head's evictions in one sample."""
-        from engine.decode_work import trace
+        from engine.decode.work import trace
 
         self.say(request["id"], "trace", trace(self, request))
 

@@ -4,7 +4,9 @@ import json
 
 from test_sweep import loaded  # noqa: F401  (a fixture)
 
-from engine import bench, bench_controlled, bench_store
+from engine.bench import controlled as bench_controlled
+from engine.bench import run as bench
+from engine.bench import store as bench_store
 
 
 def test_model_rows_on_a_tiny_model(loaded, monkeypatch):  # noqa: F811

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from engine import bench_gpu
-from engine.bench_gpu import Plan, Point
+from engine.bench import gpu as bench_gpu
+from engine.bench.gpu import Plan, Point
 
 TINY = bench_gpu.QWEN3_4B | {
     "vocab_size": 97,

@@ -147,7 +147,7 @@ def test_names_are_unique_and_short_whatever_the_specs(drawn):
 
 
 def test_every_field_of_a_real_spec_has_a_label():
-    from engine.comparing_lines import defaults, labels
+    from engine.comparing.lines import defaults, labels
 
     values = SweepSpec.from_dict({"memory": pooled()}).to_dict()
     found = {row["field"]: row["label"] for row in table([values], labels(), defaults())}

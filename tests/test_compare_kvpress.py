@@ -15,7 +15,7 @@ from test_kvpress import folder, metrics, ruler
 
 from engine.analysis.compare_words import NO_PHASES, label, say
 from engine.client import Refused
-from engine.kvpress_pairs import difference
+from engine.kvpress.pairs import difference
 
 SEVERAL = 12  # times that the four questions are asked
 ELSEWHERE = "computed elsewhere, no phases"

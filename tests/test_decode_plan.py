@@ -8,7 +8,7 @@ import decode_runs
 import pytest
 import tiny
 
-from engine import decode_plan
+from engine.decode import plan as decode_plan
 from engine.eviction.arms import arms
 from engine.eviction.schedule import resident
 from engine.eviction.spec import evicting

@@ -7,7 +7,7 @@ from collections import deque
 import decode_runs
 import pytest
 
-from engine import decode_work
+from engine.decode import work as decode_work
 from engine.eviction.rows import TABLES
 from engine.worker import Cancelled, Office
 

@@ -17,10 +17,11 @@ from hostile_bundles import rows as rows_of
 from starlette.testclient import TestClient
 from test_bundles import parts
 
-from engine import kvpress_config, kvpress_service
 from engine.kinds import check_spec, kind_of, read_spec
-from engine.kvpress import KVPressSpec
-from engine.kvpress_files import read_folder
+from engine.kvpress import config as kvpress_config
+from engine.kvpress import service as kvpress_service
+from engine.kvpress.files import read_folder
+from engine.kvpress.spec import KVPressSpec
 from engine.owner import Engine
 from engine.registry import SpecError
 from engine.results import Results

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from test_kvpress import folder, metrics, ruler
 
-from engine.kvpress_files import read_folder
-from engine.kvpress_pairs import difference, unpaired
+from engine.kvpress.files import read_folder
+from engine.kvpress.pairs import difference, unpaired
 
 
 def made(frame=None, told=None, **config):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.commands import kvpress
-from engine.kvpress_scores import scores, texts
+from engine.kvpress.scores import scores, texts
 from engine.registry import SpecError
 
 

@@ -46,7 +46,7 @@ def test_the_app_knows_the_engine_only_through_its_client():
 def test_only_the_store_speaks_sql_and_only_the_memory_sees_attention():
     for path in (ROOT / "engine").rglob("*.py"):
         inside = path.relative_to(ROOT / "engine").parts[0]
-        if inside not in ("store", "bench_store.py"):
+        if inside not in ("store", "bench"):
             assert "duckdb" not in set(imports(path)), path
         if "ALL_ATTENTION_FUNCTIONS" in path.read_text():
             # Putting entries back needs a mask for each head, which no model passes on.

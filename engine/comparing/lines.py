@@ -9,9 +9,9 @@ import functools
 from types import SimpleNamespace
 from typing import Any
 
-from engine import comparing_kvpress
 from engine.analysis import compare_decode, compare_fields
-from engine.comparing_kept import Line
+from engine.comparing import foreign as comparing_kvpress
+from engine.comparing.kept import Line
 from engine.costs import kv_bytes
 from engine.kinds import DECODE, KVPRESS, evicts
 from engine.registry import MEMORIES, TASKS
@@ -91,7 +91,7 @@ def _numbers(made: Any, line: Line, block: dict, shared: int | None) -> tuple[di
 
 def decoded(store: Any, line: Any) -> compare_decode.Rows:
     """The rows and arms of a decode run."""
-    from engine.decode_plan import told_arms
+    from engine.decode.plan import told_arms
 
     made, spec = line.run.provenance, line.spec
     steps, answers = (

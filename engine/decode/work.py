@@ -42,7 +42,7 @@ def prompts(spec: Any) -> list:
 
 def about_run(spec: Any, samples: list) -> dict:
     """What is known before the first forward and is kept with the run: its arms as they are run."""
-    from engine.decode_plan import arm_numbers
+    from engine.decode.plan import arm_numbers
     from engine.eviction.arms import arms, prompt_tokens
     from engine.models.loader import facts
 

@@ -17,8 +17,8 @@ import pandas as pd
 import pyarrow as pa
 import yaml
 
-from engine.kvpress import NO_PRESS, SHAPE, KVPressSpec
-from engine.kvpress_scores import overall, scores
+from engine.kvpress.scores import overall, scores
+from engine.kvpress.spec import NO_PRESS, SHAPE, KVPressSpec
 from engine.registry import FieldError, SpecError, shown
 from engine.store.predictions import MOST, PREDICTIONS
 

@@ -13,12 +13,15 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
-from engine import comparing_kvpress, comparing_text, kvpress_pairs, varying
-from engine import comparing_lines as lines
 from engine.analysis import compare, compare_decode, compare_fields, compare_words
 from engine.closeup import find
-from engine.comparing_kept import Kept, Line
+from engine.comparing import foreign as comparing_kvpress
+from engine.comparing import lines
+from engine.comparing import text as comparing_text
+from engine.comparing import vary as varying
+from engine.comparing.kept import Kept, Line
 from engine.kinds import DECODE, KVPRESS, SWEEP
+from engine.kvpress import pairs as kvpress_pairs
 from engine.owner import Engine
 from engine.registry import FieldError, SpecError
 from engine.results import ACTIVE, clean

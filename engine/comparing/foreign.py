@@ -1,14 +1,14 @@
 """An imported evaluation as a column of a comparison: its name, its numbers, what it lacks.
 
 Knows its spec and its report.  Computes no statistic: the paired ones are those of
-`engine.kvpress_pairs`.
+`engine.kvpress.pairs`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from engine.kvpress import NO_PRESS
+from engine.kvpress.spec import NO_PRESS
 
 ELSEWHERE = "computed elsewhere, no phases"
 MEASURE = "score"

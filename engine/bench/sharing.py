@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from engine.bench_store import MODULUS, _fill, made_spec
+from engine.bench.store import MODULUS, _fill, made_spec
 
 RUNS, SHOWN, ROWS = 2_000, 8, 52  # runs; runs of a view; tokens a copy: 99 840 rows each
 READERS, EVERY, SPAN = 50, 2.0, 20.0  # clients; seconds between two of a client's polls; seconds
@@ -108,7 +108,7 @@ def _served(home: Path, keys: list[str]) -> list[tuple]:
 
 def _opened(home: Path, view: str) -> list[tuple]:
     """The view's short link and the library in a browser that has been here before."""
-    from engine.bench_pages import BROWSERS, FLAGS, dashboard, missing
+    from engine.bench.pages import BROWSERS, FLAGS, dashboard, missing
 
     if missing():
         return []
@@ -163,7 +163,7 @@ def _orders(page: Any, link: str) -> list[float]:
 
 def _while_sweeping(client: Any, url: str, token: str, view: str) -> list[tuple]:
     """The same readers beside a sweep, and how much longer the sweep takes."""
-    from engine.bench_eviction import MODEL, missing
+    from engine.bench.eviction import MODEL, missing
 
     if missing():
         return []
@@ -205,7 +205,7 @@ def service(home: Path) -> Iterator[tuple[str, str]]:
 
     env = {**os.environ, "PHASESCOPE_HOME": str(home)}
     command = [sys.executable, "-m", "engine", "serve", "--port", "0"]
-    root, quiet = Path(__file__).resolve().parents[1], subprocess.DEVNULL
+    root, quiet = Path(__file__).resolve().parents[2], subprocess.DEVNULL
     process = subprocess.Popen(command, cwd=root, env=env, stdout=quiet, stderr=quiet)
     try:
         file, end = home / "service.json", time.monotonic() + 120

@@ -21,7 +21,7 @@ NOTHING: dict[str, Any] = {
 def compute(store: Store, run: Run, spec: Any, note: str = "") -> dict:
     """The `show` object's numbers of a decode run."""
     from engine.analysis.eviction import report
-    from engine.decode_plan import told_arms
+    from engine.decode.plan import told_arms
 
     made = run.provenance
     if "arms" not in made or not store.decode_stored(run.id):

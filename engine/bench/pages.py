@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from engine.bench_store import seed
+from engine.bench.store import seed
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")
@@ -89,7 +89,7 @@ def dashboard(home: Path) -> Iterator[str]:
     port = free_port(0)
     command = [sys.executable, "-m", "engine", "dash", "--port", str(port)]
     env = {**os.environ, "PHASESCOPE_HOME": str(home)}
-    root = Path(__file__).resolve().parents[1]
+    root = Path(__file__).resolve().parents[2]
     process = subprocess.Popen(command, cwd=root, env=env, stderr=subprocess.PIPE, text=True)
     try:
         for line in process.stderr:

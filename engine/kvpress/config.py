@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from engine.kinds import DECODE, KVPRESS, kind_of
-from engine.kvpress import NO_PRESS
+from engine.kvpress.spec import NO_PRESS
 from engine.registry import FieldError, SpecError
 from engine.store import Run
 

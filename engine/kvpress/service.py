@@ -1,6 +1,6 @@
 """Evaluations of kvpress over HTTP: a results folder in, a run's configuration out.
 
-Knows the store and what is asked; the files are read in `engine.kvpress_files`.
+Knows the store and what is asked; the files are read in `engine.kvpress.files`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def add_to(app: FastAPI, engine: Engine) -> None:
 
 def import_folder(engine: Engine, files: dict) -> dict:
     """{key, added} of the three files' texts, by name; `folder`: where they lay."""
-    from engine.kvpress_files import FILES, read_folder
+    from engine.kvpress.files import FILES, read_folder
 
     if unknown := [name for name in files if name not in (*FILES, "folder")]:
         told = f"is no file of a kvpress results folder{suggest(unknown[0], FILES)}"
@@ -73,7 +73,7 @@ def import_folder(engine: Engine, files: dict) -> dict:
 
 
 def configurations(engine: Engine, key: str) -> list[dict]:
-    from engine.kvpress_config import configurations as made
+    from engine.kvpress.config import configurations as made
 
     run = find(engine, key)
     spec = engine.results.spec(key)

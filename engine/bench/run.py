@@ -79,7 +79,7 @@ def in_fresh_process(say: Callable[[str], None]) -> list[Row]:
     rows = []
     for dtype in ("float32", "bfloat16"):
         say(f"sweep, {dtype}")
-        command = [sys.executable, "-m", "engine.bench", dtype]
+        command = [sys.executable, "-m", "engine.bench.run", dtype]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr.strip().splitlines()[-1])
@@ -228,7 +228,7 @@ def against(
 
 
 def controlled_rows(say: Callable[[str], None]) -> list[Row]:
-    from engine import bench_controlled
+    from engine.bench import controlled as bench_controlled
 
     if reason := bench_controlled.missing():
         say(f"controlled models are not measured: {reason}")
@@ -238,7 +238,7 @@ def controlled_rows(say: Callable[[str], None]) -> list[Row]:
 
 
 def eviction_rows(say: Callable[[str], None]) -> list[Row]:
-    from engine import bench_eviction
+    from engine.bench import eviction as bench_eviction
 
     if reason := bench_eviction.missing():
         say(f"eviction is not measured: {reason}")
@@ -248,7 +248,7 @@ def eviction_rows(say: Callable[[str], None]) -> list[Row]:
 
 
 def gpu_rows(say: Callable[[str], None]) -> list[Row]:
-    from engine import bench_gpu
+    from engine.bench import gpu as bench_gpu
 
     if reason := bench_gpu.missing():
         say(f"decode at a real model's size is not measured: {reason}")
@@ -261,14 +261,14 @@ def gpu_rows(say: Callable[[str], None]) -> list[Row]:
 
 
 def store_rows(say: Callable[[str], None]) -> list[Row]:
-    from engine.bench_store import measure
+    from engine.bench.store import measure
 
     say("store, one million token rows")
     return [Row(*row) for row in measure()]
 
 
 def page_rows(say: Callable[[str], None]) -> list[Row]:
-    from engine import bench_pages
+    from engine.bench import pages as bench_pages
 
     if reason := bench_pages.missing():
         say(f"pages are not measured: {reason}")
@@ -278,7 +278,7 @@ def page_rows(say: Callable[[str], None]) -> list[Row]:
 
 
 def shared_rows(say: Callable[[str], None]) -> list[Row]:
-    from engine import bench_sharing
+    from engine.bench import sharing as bench_sharing
 
     say("what a team shares: library, views, readers")
     return [Row(*row) for row in bench_sharing.measure()]

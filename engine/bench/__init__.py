@@ -1,0 +1,1 @@
+"""What the product promises in numbers, measured."""

@@ -1,0 +1,1 @@
+"""Decode runs: what the queue, the worker and a reader know of them."""

@@ -24,6 +24,7 @@ KINDS: dict[str, Callable[[dict], bool]] = {
     "Retrieval": lambda run: run["task"] in ("records", "access_code"),
     "Controlled": lambda run: str(run["model"]).startswith("controlled"),
     "Eviction": lambda run: run["kind"] == "decode",
+    "kvpress": lambda run: run["kind"] == "kvpress",
 }
 SINCE = {"any time": None, "today": 1, "7 days": 7, "30 days": 30}
 WHO = {"own": "you", "import": "imported", "preset": "shipped"}

@@ -13,6 +13,7 @@ from engine.analysis.words import number, p_value
 from engine.commands.look import AsJson, ask, key_of
 from engine.commands.printing import out, print_json, print_table, print_text
 
+KVPRESS = "kvpress"  # a kind of run: evaluations are of questions
 NUMBERS = (
     ("mean", "mean"),
     ("worst", "worst phase"),
@@ -58,8 +59,10 @@ def show(made: dict, every: bool = False) -> None:
     print_table(["", *names], [*_fields(made, every), *_numbers(made)])
     by_key = {run["key"]: run["name"] for run in made["runs"]}
     out.print()
-    print_text(f"against {by_key[made['base']]}, paired by prompt ({made['adjusted']})")
-    columns = ["", "run", "difference", "95 % interval", "p", "corrected", "prompts"]
+    base = next(run for run in made["runs"] if run["key"] == made["base"])
+    unit = "question" if base["kind"] == KVPRESS else "prompt"
+    print_text(f"against {by_key[made['base']]}, paired by {unit} ({made['adjusted']})")
+    columns = ["", "run", "difference", "95 % interval", "p", "corrected", f"{unit}s"]
     lines = [
         [measure["label"], *_difference(row, by_key)]
         for measure in made["measures"]

@@ -25,6 +25,11 @@ def of_run(key: str, kind: str) -> list[str]:
     return [f"/runs/{key}.json", *rows]
 
 
+def of_view(id: str) -> None:
+    """Where a view lies as data."""
+    text("note", f"For scripts: {services.address()}/views/{id}.json, with the service's token.")
+
+
 def show(key: str, kind: str) -> None:
     """A quiet list behind one press."""
     with st.expander("Addresses for scripts"):

@@ -10,7 +10,7 @@ from html import escape
 
 import streamlit as st
 
-from app import copylink, services_sharing, state
+from app import addresses, copylink, services_sharing, state
 from app.style import html_of, text
 from app.words import ago, sentence
 
@@ -59,6 +59,7 @@ def bar() -> None:
         if not state.read_only():
             with st.popover("Edit", help="Name, note, tags, lock, delete"):
                 _edit(view)
+                addresses.of_view(view["id"])
 
 
 def _words(view: dict) -> str:

@@ -1,4 +1,5 @@
-"""Who may enter a dashboard that others reach: a login where one is configured, else the token.
+"""Who may enter a dashboard that others reach: who logs in where that is configured, and who gives
+the token where one is set; both where both are.
 
 On one's own machine nobody is asked.  Knows the session and the environment; knows no page.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Mapping
 
 import streamlit as st
 
@@ -18,14 +20,19 @@ LOGIN = "auth"
 
 def entered() -> bool:
     """Whether this reader may go on; else the page asks for what is missing."""
+    if login_configured() and not _logged_in():
+        return False
     wanted = os.environ.get(TOKEN, "")
-    if not wanted:
-        return not login_configured() or _logged_in()
-    if st.session_state.get("entered"):
-        return True
-    given = st.query_params.get("token") or st.session_state.get("entry", "")
-    if given and secrets.compare_digest(given.encode(), wanted.encode()):
+    return not wanted or _gave(wanted)
+
+
+def _gave(wanted: str) -> bool:
+    """Whether the token was given, in the link or by hand; it never stays in the address."""
+    given = [st.query_params.get("token", ""), st.session_state.get("entry", "")]
+    given = [one.encode(errors="replace") for one in given if one]
+    if any(secrets.compare_digest(one, wanted.encode()) for one in given):
         st.session_state["entered"] = True
+    if st.session_state.get("entered"):
         st.query_params.pop("token", None)
         return True
     text("finding", "This Phasescope is shared with a token", tag="div")
@@ -48,5 +55,15 @@ def _logged_in() -> bool:
         return True
     text("finding", "Log in to look at these runs", tag="div")
     text("doubt", "Your name is shown beside the views that you save.")
-    st.button("Log in", type="primary", on_click=st.login)
+    for name in _providers():
+        label = f"Log in with {name}" if name else "Log in"
+        st.button(label, type="primary", key=f"login-{name}", on_click=st.login, args=(name,))
     return False
+
+
+def _providers() -> list[str | None]:
+    """Whom one may log in with: None is the one of [auth] itself, the others are [auth.NAME]."""
+    auth = st.secrets[LOGIN]
+    own = [None] if "client_id" in auth else []
+    named = [n for n, told in auth.items() if isinstance(told, Mapping) and "client_id" in told]
+    return [*own, *named] or [None]

@@ -15,24 +15,34 @@ from app.style import html_of, text
 from app.words import ago, sentence
 
 MISSING = "No such view here"
+OPENED = "view-opened"  # the view that the session has gone to
 TAGS = "Words separated by commas."
 
 
 def resolve() -> bool:
-    """Go where a short link points; False where it points nowhere, and the page has said so."""
-    given = st.query_params.to_dict()
-    if set(given) != {"view"}:
+    """Go where a short link points; False where it points nowhere, and the page has said so.
+
+    Once a view: who clears a page's last parameter is not taken back to what was saved.  The
+    gallery has no state of its own: there a link counts whatever a messenger has added to it.
+    """
+    id = st.query_params.get("view")
+    if not id:
         return True
-    told = services_sharing.view(given["view"])
+    first = st.session_state.get(OPENED) != id
+    alone = set(st.query_params.to_dict()) == {"view"}
+    if state.page_name() and not (first and alone):
+        st.session_state[OPENED] = id
+        return True
+    told = services_sharing.view(id)
     if told.value is None:
         text("finding", MISSING, tag="div")
         text("doubt", told.error)
         st.page_link(state.start(), label="Back to the gallery", icon=":material/arrow_back:")
         return False
-    st.switch_page(
-        state.page_named(told.value["page"]),
-        query_params=told.value["state"] | {"view": told.value["id"]},
-    )
+    st.session_state[OPENED] = id
+    page = state.page_named(told.value["page"])
+    if page.url_path:  # else one that this version lacks
+        st.switch_page(page, query_params=told.value["state"] | {"view": told.value["id"]})
     return True
 
 
@@ -54,9 +64,9 @@ def bar() -> None:
         view = told.value
         st.html(_words(view))
         copylink.button(view["id"])
-        if st.button("Fork", key="view-fork", help="A view of your own from what is shown now"):
-            _ask_name(view["id"], f"{view['name']}, fork")
         if not state.read_only():
+            if st.button("Fork", key="view-fork", help="A view of your own from what is shown now"):
+                _ask_name(view["id"], f"{view['name']}, fork")
             with st.popover("Edit", help="Name, note, tags, lock, delete"):
                 _edit(view)
                 addresses.of_view(view["id"])

@@ -116,6 +116,46 @@ def test_a_short_link_opens_what_was_saved_and_an_unknown_one_says_so(client, en
         assert "No such view here" in html(at)
 
 
+def short(**address: str) -> AppTest:
+    """The gallery's address with these parameters, in a new session."""
+    at = AppTest.from_file(MAIN, default_timeout=20)
+    for name, value in address.items():
+        at.query_params[name] = value
+    at.run()
+    assert not at.exception
+    return at
+
+
+def test_a_view_of_a_page_without_parameters_opens(client):
+    at = short(view=client.save_view("library", {}, "Bare")["id"])
+    assert "View “Bare”" in html(at)
+    at = opened("library", view=client.views()[0]["id"])
+    assert "View “Bare”" in html(at)
+
+
+def test_a_view_of_a_page_that_this_version_lacks_says_whose_it_is(client):
+    at = short(view=client.save_view("mechanism", {"layer": "2"}, "Later")["id"])
+    assert "View “Later”" in html(at)
+
+
+def test_a_link_to_which_a_messenger_has_added_something_opens(client):
+    at = short(view=client.save_view("library", {"q": "made"}, "Mine")["id"], utm_source="chat")
+    assert at.query_params["q"] == "made"
+
+
+def test_a_reader_who_clears_the_last_parameter_is_not_taken_back(client):
+    at = short(view=client.save_view("library", {"q": "made"}, "Mine")["id"])
+    del at.query_params["q"]  # as the browser does when the box is emptied
+    at.text_input(key="q").input("").run()
+    assert "q" not in at.query_params
+    assert "changed here since" in html(at)
+
+
+def test_a_hostile_state_does_not_close_the_library(client):
+    client.save_view("library", {"embed": "true", "": "a", "a=b&c": "\0"}, "Odd")
+    assert "could not be drawn" not in html(opened("library"))
+
+
 def test_a_changed_page_says_so_and_another_writer_is_not_overwritten(client, engine):
     id = client.save_view("library", {"q": "made"}, "Mine")["id"]
     at = opened("library", q="other", view=id)
@@ -139,6 +179,14 @@ def test_a_locked_view_offers_unlock_alone(client):
     assert f"view-edit-{id}-delete" not in keys
     at.button(key=f"view-edit-{id}-unlock").click().run()
     assert client.view(id)["locked"] is False
+
+
+def test_a_reader_s_view_offers_neither_fork_nor_edit(client, monkeypatch):
+    id = client.save_view("library", {"q": "a"}, "Mine")["id"]
+    monkeypatch.setattr(InProcess, "health", lambda self: {"read_only": True})
+    at = opened("library", q="a", view=id)
+    assert "View “Mine”" in html(at)
+    assert not [button.key for button in at.button if button.key.startswith("view-")]
 
 
 def test_a_deleted_view_can_be_undone(client):

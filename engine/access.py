@@ -26,6 +26,7 @@ ASKS = re.compile(r"/(preview|lengths|bundle|vary|runs/[0-9A-Za-z]{1,64}/(attent
 # What nobody may do in a demo, which strangers share.
 OWNERS = re.compile(r"/(import(/.*)?|retention|training/.*)")
 READ_ONLY = "this service is shared for reading: runs, views and notes stay as they are"
+DEMO = "this is a demo that others use too: nothing is deleted, locked or imported here"
 DEMO_SAMPLES, DEMO_TOKENS, DEMO_COPIES = 8, 60_000, 256
 
 
@@ -48,7 +49,7 @@ class Access:
         if self.read_only and not (method == "POST" and ASKS.fullmatch(path)):
             return READ_ONLY
         if self.demo and (method in ("DELETE", "PUT") or OWNERS.fullmatch(path)):
-            return "this is a demo that others use too: nothing is deleted or imported here"
+            return DEMO
         return ""
 
     def check(self, spec: Any, plan: dict) -> None:

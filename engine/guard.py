@@ -11,7 +11,7 @@ import re
 import secrets
 from urllib.parse import unquote_to_bytes
 
-from engine.access import Access
+from engine.access import Access, is_loopback
 
 LOCAL = {"127.0.0.1", "localhost", "[::1]"}
 MAX_BODY = 32_000_000
@@ -42,7 +42,7 @@ class Guard:
         headers = {name.lower(): value for name, value in scope["headers"]}
         # A foreign name that resolves to 127.0.0.1 (DNS rebinding) still says who it is.
         host = headers.get(b"host", b"").decode("latin-1").rsplit(":", 1)[0]
-        if self.access.local and host not in LOCAL:
+        if self.access.local and not (host in LOCAL or is_loopback(host)):
             await refuse(send, 403, "host", "this service answers to 127.0.0.1 alone")
             return
         given = headers.get(b"authorization", b"").removeprefix(b"Bearer ")

@@ -83,16 +83,16 @@ def sweep_out(engine: Engine) -> list[str]:
     days = engine.store.setting(RETENTION)
     if days is None:
         return []
-    before, notes = utc_now() - timedelta(days=days), engine.store.run_notes()
-    gone = []
+    before, gone = utc_now() - timedelta(days=days), []
     for key in {run.key for run in engine.store.runs() if run.asked}:
-        runs, note = engine.store.runs_of(key), notes.get(key, RunNote(key))
-        young = any((run.finished or run.created) > before for run in runs)
-        marked = note.note or note.tags or engine.store.views_of(key)
-        held = marked or engine.store.leaning(key)
-        if young or held or any(run.status in ACTIVE or run.source == "preset" for run in runs):
-            continue
-        engine.store.delete(key)
+        with engine.store.alone():  # or a view is saved between the look and the deletion
+            runs, note = engine.store.runs_of(key), engine.store.run_note(key)
+            young = any((run.finished or run.created) > before for run in runs)
+            marked = note.note or note.tags or engine.store.views_of(key)
+            held = marked or engine.store.leaning(key)
+            if young or held or any(run.status in ACTIVE or run.source == "preset" for run in runs):
+                continue
+            engine.store.delete(key)
         gone.append(key)
     if gone:
         log.info("retention of %s days: %s runs deleted", days, len(gone))
@@ -108,6 +108,10 @@ def add_to(app: FastAPI, engine: Engine) -> None:
     @app.put("/retention")
     def keep(values: Annotated[dict, Body()]) -> JSONResponse:
         """What goes at the next start; `now`: at once too."""
-        engine.store.keep_setting(RETENTION, check_days(values.get("days")))
-        gone = sweep_out(engine) if values.get("now") is True else []
+        now = values.get("now", False)
+        if "days" not in values or set(values) - {"days", "now"} or not isinstance(now, bool):
+            told = "asks for days, a whole number or null, and for now, true or false"
+            raise SpecError(FieldError(RETENTION, told))
+        engine.store.keep_setting(RETENTION, check_days(values["days"]))
+        gone = sweep_out(engine) if now else []
         return JSONResponse({"days": engine.store.setting(RETENTION), "deleted": gone})

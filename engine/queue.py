@@ -84,7 +84,7 @@ class Queue:
 
     def submit(self, spec: Any, title: str = "") -> Job:
         """Queue a run; the same run queued or at work already gives the same job."""
-        with self._wake:
+        with self._wake, self.store.alone():  # or a run is deleted before its job is written down
             control = self._open(spec.control, asked=False).id if spec.control else None
             run = self._open(spec, asked=True, title=title)
             self.store.change(run.id, control_run=control)

@@ -34,6 +34,7 @@ from engine.registry import FieldError, SpecError
 from engine.results import ACTIVE, check_spec, clean
 from engine.store.bundles import MOST_RUNS, export_bundle, export_run, import_bundle
 from engine.store.decode import schemas
+from engine.store.ledger import Gone
 from engine.store.views import Stale
 from engine.version import code_version, product_version
 
@@ -92,6 +93,10 @@ def _errors(app: FastAPI) -> None:
     @app.exception_handler(Stale)
     async def stale(request: Request, error: Stale) -> JSONResponse:
         return _refusal(409, FieldError("version", str(error)))
+
+    @app.exception_handler(Gone)
+    async def gone(request: Request, error: Gone) -> JSONResponse:
+        return _refusal(404, FieldError("", str(error)))
 
     @app.exception_handler(RequestValidationError)
     async def malformed(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -187,12 +192,13 @@ def _commands(app: FastAPI, engine: Engine) -> None:
 
     @app.delete("/runs/{key}")
     def delete(key: str) -> JSONResponse:
-        runs = store.runs_of(key)
-        if not runs:
-            raise HTTPException(404, f"no run {key[:40]!r} here")
-        if any(run.status in ACTIVE for run in runs):
-            raise SpecError(FieldError("key", f"{key} is at work; cancel it first"))
-        store.delete(key)
+        with store.alone():  # or a job is queued between the look and the deletion
+            runs = store.runs_of(key)
+            if not runs:
+                raise HTTPException(404, f"no run {key[:40]!r} here")
+            if any(run.status in ACTIVE for run in runs):
+                raise SpecError(FieldError("key", f"{key} is at work; cancel it first"))
+            store.delete(key)
         return JSONResponse({"deleted": key})
 
     @app.get("/benchmark")

@@ -18,6 +18,7 @@ from urllib.parse import unquote
 from fastapi import Body, FastAPI, Header, HTTPException
 from fastapi.responses import JSONResponse
 
+from engine.access import DEMO
 from engine.closeup import find
 from engine.owner import Engine
 from engine.registry import FieldError, SpecError, shown
@@ -31,6 +32,9 @@ HOLDS_KEYS = ("key", "run", "runs", "base")  # address parameters whose values n
 LINK = 10  # hex digits of a view's id
 NAME, NOTE, TAG, TAGS = 120, 5_000, 40, 20  # characters, characters, characters, number
 PARAMETERS, VALUE, STATE = 100, 8_000, 16_000  # number, characters each, characters in all
+RUNS = 50  # of one view: its runs are looked up whenever it is opened
+# Of an address, not of a page's state; the last two no page could be opened with.
+DROPPED = ("view", "token", "embed", "embed_options")
 Body_ = Annotated[dict, Body()]
 Who = Annotated[str, Header(alias="phasescope-author", max_length=600)]
 
@@ -49,7 +53,7 @@ def check_words(values: dict) -> dict[str, Any]:
 
 def _name(value: object) -> str:
     name = _line("name", value, NAME)
-    if not name:
+    if not _visible(name):
         raise SpecError(FieldError("name", "is empty; give the view a name"))
     return name
 
@@ -62,11 +66,17 @@ def _note(value: object) -> str:
 def _tags(value: object) -> list[str]:
     if not isinstance(value, list):
         raise SpecError(FieldError("tags", "must be a list of words"))
-    tags = [_line("tags", tag, TAG) for tag in value]
-    tags = list(dict.fromkeys(tag for tag in tags if tag))
+    told = [_text("tags", tag, TAG) for tag in value]  # pages show tags between commas
+    tags = [_line("tags", part, TAG) for tag in told for part in tag.split(",")]
+    tags = list(dict.fromkeys(tag for tag in tags if _visible(tag)))
     if len(tags) > TAGS:
         raise SpecError(FieldError("tags", f"are {len(tags)}; at most {TAGS} are kept"))
     return tags
+
+
+def _visible(text: str) -> bool:
+    """Not of blanks, direction marks and characters without width alone."""
+    return any(unicodedata.category(c) not in ("Cf", "Zs") for c in text)
 
 
 def _line(field: str, value: object, most: int) -> str:
@@ -101,7 +111,10 @@ def check_state(page: object, state: object) -> dict[str, str]:
         _text(f"state.{name[:60]}", value, VALUE)
     if sum(len(name) + len(value) for name, value in state.items()) > STATE:
         raise SpecError(FieldError("state", f"has more than {STATE:,} characters in all"))
-    return {name: state[name] for name in sorted(state) if name != "view"}
+    kept = {name: state[name] for name in sorted(state) if name.casefold() not in DROPPED}
+    if (count := len(keys_in(kept))) > RUNS:
+        raise SpecError(FieldError("state", f"names {count} runs; at most {RUNS} are shown"))
+    return kept
 
 
 def check(view: dict) -> None:
@@ -113,15 +126,18 @@ def check(view: dict) -> None:
 
 def keys_in(state: dict[str, str]) -> list[str]:
     """The runs that a state shows, in its order."""
-    found = [part for name in HOLDS_KEYS for part in state.get(name, "").split(",")]
+    words = [part for name in HOLDS_KEYS for part in state.get(name, "").split(",")]
+    found = [word.strip() for word in words]
     return list(dict.fromkeys(part for part in found if KEY.fullmatch(part)))
 
 
-def link(page: str, state: dict[str, str], parent: str | None, name: str) -> str:
+def link(
+    page: str, state: dict[str, str], parent: str | None, name: str, digits: int = LINK
+) -> str:
     """The view's id: ten hex digits of the hash of what is saved; of a fork also of its name."""
     content = [page, state, parent, name if parent else None]
     text = json.dumps(content, sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:LINK]
+    return hashlib.sha256(text.encode()).hexdigest()[:digits]
 
 
 # ---- what is done with views
@@ -134,16 +150,27 @@ def save(engine: Engine, values: dict, author: str) -> dict:
     parent = values.get("parent")
     if parent is not None:
         parent = known(engine, str(parent)).id
-    keys, now = keys_in(state), utc_now()
-    shown_runs = {key: engine.results.pick(key) for key in keys}
-    made_with = {key: run.code_version for key, run in shown_runs.items() if run}
-    view = View(
-        id=link(page, state, parent, words["name"]), page=page, state=state, keys=keys,
-        made_with=made_with, parent=parent, author=author, **words, locked=False, version=1,
-        created=now, changed=now, deleted=None,
-    )  # fmt: skip
-    added = engine.store.add_view(view)
+    keys, now, content = keys_in(state), utc_now(), (page, state, parent)
+    with engine.store.alone():  # or a run goes between the look and the saving
+        shown_runs = {key: engine.results.pick(key) for key in keys}
+        made_with = {key: run.code_version for key, run in shown_runs.items() if run}
+        view = View(
+            id=_free(engine, content, words["name"]), page=page, state=state, keys=keys,
+            made_with=made_with, parent=parent, author=author, **words, locked=False, version=1,
+            created=now, changed=now, deleted=None,
+        )  # fmt: skip
+        added = engine.store.add_view(view)
     return {"id": view.id, "added": added, "view": engine.store.view(view.id).to_dict()}
+
+
+def _free(engine: Engine, content: tuple, name: str) -> str:
+    """The link of this content, longer where a short one stands for another content already."""
+    for digits in (LINK, 2 * LINK, 64):
+        id = link(*content, name, digits)
+        have = engine.store.view(id)
+        if have is None or (have.page, have.state, have.parent) == content:
+            break
+    return id
 
 
 def known(engine: Engine, id: str) -> View:
@@ -167,6 +194,8 @@ def edit(engine: Engine, id: str, values: dict) -> dict:
             if type(values[field]) is not bool:
                 raise SpecError(FieldError(field, "must be true or false"))
             changes[field] = values[field]
+    if engine.access.demo and set(values) & {"locked", "deleted"}:
+        raise HTTPException(403, DEMO)
     if unknown := set(values) - {"name", "note", "tags", "locked", "deleted", "version"}:
         raise SpecError(FieldError(min(unknown), "cannot be changed; save a new view instead"))
     if view.locked and changes.get("locked", True):

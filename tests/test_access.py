@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import made_rows
 import pytest
 import streamlit as st
 from fake_client import FakeClient
@@ -101,6 +102,13 @@ def test_the_command_line_refuses_an_open_address(command, monkeypatch, tmp_path
     assert "PHASESCOPE_TOKEN" in capsys.readouterr().err
 
 
+def test_every_address_of_one_s_own_machine_is_answered(tmp_path):
+    engine, client = shared(tmp_path, host="127.0.0.9")
+    assert client.get("/health", headers={"host": "127.0.0.9:8787"}).status_code == 200
+    assert client.get("/health", headers={"host": "128.0.0.9:8787"}).status_code == 403
+    engine.store.close()
+
+
 def test_a_foreign_host_name_is_answered_only_where_the_service_is_shared(tmp_path):
     engine, client = shared(tmp_path)
     assert client.get("/health", headers={"host": "evil.example"}).status_code == 403
@@ -190,6 +198,30 @@ def test_a_demo_takes_small_runs_alone():
     Access().check(Spec, {})
 
 
+def test_a_demo_s_views_are_not_for_strangers_to_delete(tmp_path):
+    engine, client = shared(tmp_path, demo=True)
+    id = saved(client)["id"]
+    for change in ({"deleted": True}, {"locked": True}):
+        answer = client.patch(f"/views/{id}", json={"version": 1} | change)
+        assert "nothing is deleted" in told(answer, 403)
+    assert client.get(f"/views/{id}").json()["version"] == 1
+    engine.store.close()
+
+
+def test_a_demo_queues_of_many_what_it_takes_and_says_why_not_the_others(tmp_path, monkeypatch):
+    engine, client = shared(tmp_path, demo=True)
+    plan = {"copies": 24, "estimate": {"tokens": 900}}
+    monkeypatch.setattr(engine, "plan", lambda spec: plan)
+    asked = {"spec": made_rows.SPEC, "field": "samples", "values": [3, 9, 4], "submit": True}
+    answer = client.post("/vary", json=asked)
+    assert answer.status_code == 200, answer.text
+    errors = [line["errors"] for line in answer.json()["specs"]]
+    assert [bool(found) for found in errors] == [False, True, False]
+    assert "at most 8 prompts" in errors[1][0]["message"]
+    assert len(answer.json()["jobs"]) == len(engine.store.jobs()) == 2
+    engine.store.close()
+
+
 # ---- the page
 
 
@@ -225,6 +257,32 @@ def test_a_link_may_hold_the_token(page, monkeypatch):
     at.run()
     assert "remembers some positions" in html(at)
     assert "token" not in at.query_params
+
+
+def test_a_wrong_token_in_the_link_leaves_room_for_the_right_one(page, monkeypatch):
+    monkeypatch.setenv("PHASESCOPE_PAGE_TOKEN", "s" * 20)
+    at = page()
+    at.query_params["token"] = "of last week"
+    at.run()
+    assert "That is not the token" in html(at)
+    at.text_input(key="entry").input("s" * 20).run()
+    assert "remembers some positions" in html(at)
+    assert "token" not in at.query_params
+    at.query_params["token"] = "s" * 20  # the browser's way back
+    at.run()
+    assert "token" not in at.query_params
+
+
+def test_a_login_is_asked_for_beside_the_token(page, monkeypatch):
+    monkeypatch.setenv("PHASESCOPE_PAGE_TOKEN", "s" * 20)
+    at = page()
+    at.secrets["auth"] = {"redirect_uri": "u", "okta": {"client_id": "i"}, "client_kwargs": {}}
+    monkeypatch.setattr(st, "user", type("User", (), {"is_logged_in": False})())
+    at.query_params["token"] = "s" * 20
+    at.run()
+    assert "Log in to look" in html(at)
+    assert "remembers some positions" not in html(at)
+    assert [button.label for button in at.button] == ["Log in with okta"]
 
 
 def test_a_reader_s_page_offers_no_save(page, monkeypatch):

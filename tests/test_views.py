@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from datetime import timedelta
 from urllib.parse import quote
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from engine import library
+from engine import library, views
 from engine.kinds import read_spec
 from engine.owner import Engine
 from engine.service import make_app
@@ -80,6 +81,20 @@ def test_the_same_state_has_the_same_link_whatever_its_name(http):
 
 def test_another_state_has_another_link(http):
     assert saved(http)["id"] != saved(http, state={"key": "ab" * 8, "tab": "Attention"})["id"]
+
+
+def test_two_states_whose_short_links_are_the_same_get_two_links(http, monkeypatch):
+    monkeypatch.setattr(views, "LINK", 1)
+    made = [saved(http, state={"x": str(i)}) for i in range(40)]
+    assert len({one["id"] for one in made}) == 40
+    for i, one in enumerate(made):
+        assert http.get(f"/views/{one['id']}").json()["state"] == {"x": str(i)}
+    assert not saved(http, state={"x": "39"})["added"]
+
+
+def test_what_is_of_an_address_alone_is_not_saved(http):
+    state = {"q": "a", "view": "0123456789", "token": "secret", "Embed": "true"}
+    assert saved(http, state=state)["view"]["state"] == {"q": "a"}
 
 
 def test_a_link_opens_what_was_saved_after_its_name_changed_and_after_a_restart(tmp_path):
@@ -160,6 +175,20 @@ def test_a_deleted_view_saved_again_comes_back_as_given(http):
     assert (again["id"], again["added"], again["view"]["name"]) == (id, True, "Again")
 
 
+def test_who_read_a_deleted_view_does_not_overwrite_the_one_in_its_place(http):
+    id = saved(http)["id"]
+    http.patch(f"/views/{id}", json={"version": 1, "deleted": True})
+    again = saved(http, name="Again")["view"]["version"]
+    for version in (1, 2):
+        told(http.patch(f"/views/{id}", json={"version": version, "name": "Mine"}), 409)
+    assert http.patch(f"/views/{id}", json={"version": again, "note": "n"}).status_code == 200
+
+
+def test_tags_are_what_pages_show_between_commas(http):
+    tags = ["a,b", " c ", "\u200b", ",", "a"]
+    assert saved(http, tags=tags)["view"]["tags"] == ["a", "b", "c"]
+
+
 def test_who_made_a_view_is_kept_in_any_script(http):
     who = quote("Ада Лавлейс")
     made = http.post(
@@ -185,6 +214,8 @@ def test_who_made_a_view_is_kept_in_any_script(http):
         ({"state": {f"p{i}": "x" * 7000 for i in range(3)}}, "state"),
         ({"name": ""}, "name"),
         ({"name": " \n\t "}, "name"),
+        ({"name": "\u200b\u200f\u2060 \u202e"}, "name"),
+        ({"state": {"runs": ",".join(f"{i:08x}" for i in range(51))}}, "state"),
         ({"name": "x" * 121}, "name"),
         ({"name": 3}, "name"),
         ({"note": "x" * 5001}, "note"),
@@ -236,6 +267,7 @@ def test_links_are_stable_and_short(state):
 
 def test_the_runs_of_a_state_are_found_once_each():
     a, b = "a1" * 8, "b2" * 8
+    assert keys_in({"runs": f"{a}, {b}"}) == [a, b]
     assert keys_in({"runs": f"{a},{b},,zz", "base": a, "key": "../x"}) == [a, b]
 
 
@@ -272,6 +304,63 @@ def test_retention_takes_what_is_old_and_unmarked(http, engine):
     assert "whole number" in told(http.put("/retention", json={"days": 0}), 422)
     assert http.get("/library").json()["retention_days"] == 30
     assert http.put("/retention", json={"days": None}).json()["days"] is None
+
+
+@pytest.mark.parametrize("body", [{}, {"now": True}, {"dayz": 3}, {"days": 9, "now": "yes"}])
+def test_retention_is_set_by_what_names_it_alone(http, body):
+    http.put("/retention", json={"days": 30})
+    assert "asks for days" in told(http.put("/retention", json=body), 422)
+    assert http.get("/library").json()["retention_days"] == 30
+
+
+def meanwhile(act) -> threading.Thread:
+    """Begun, and given the time to come to its end unless something holds it up."""
+    thread = threading.Thread(target=act)
+    thread.start()
+    thread.join(timeout=0.3)
+    return thread
+
+
+def test_a_view_saved_while_retention_looks_keeps_its_run_or_comes_after(http, engine, monkeypatch):
+    key = add_run(engine, age_days=40)
+    http.put("/retention", json={"days": 30})
+    look, others = engine.store.leaning, []
+
+    def slowly(of: str) -> list[str]:
+        if not others:
+            others.append(meanwhile(lambda: others.append(saved(http, state={"key": key}))))
+        return look(of)
+
+    monkeypatch.setattr(engine.store, "leaning", slowly)
+    gone = library.sweep_out(engine)
+    others[0].join()
+    view = http.get(f"/views/{others[1]['id']}").json()
+    assert gone == [key]
+    assert view["made_with"] == {} or view["runs"][0]["status"] != "missing"
+
+
+def test_a_run_queued_while_it_is_deleted_keeps_its_rows(http, engine, monkeypatch):
+    key = add_run(engine)
+    enqueue, others = engine.store.enqueue, []
+
+    def slowly(run):
+        others.append(meanwhile(lambda: others.append(http.delete(f"/runs/{key}"))))
+        return enqueue(run)
+
+    monkeypatch.setattr(engine.store, "enqueue", slowly)
+    job = engine.queue.submit(read_spec(made_rows.SPEC))
+    others[0].join()
+    assert "at work" in told(others[1], 422)
+    assert engine.store.run(job.run).key == key
+
+
+def test_a_run_that_goes_while_it_is_shown_is_not_found(http, engine, monkeypatch):
+    key, gone = add_run(engine), add_run(engine, samples=4)
+    control = engine.store.runs_of(gone)[0].id
+    engine.store.change(engine.store.runs_of(key)[0].id, control_run=control)
+    with engine.store.writing() as cursor:
+        cursor.execute("delete from runs where id = ?", [control])
+    assert "deleted in the meantime" in told(http.get(f"/runs/{key}"), 404)
 
 
 def test_the_library_tells_its_size(http, engine):

@@ -149,7 +149,10 @@ def _line(engine: Engine, values: dict, modulus: int | None) -> tuple[dict, Any]
         line |= {"key": spec.key, "spec": spec.to_dict(), "phrase": phrase_of(spec)}
         run = engine.results.pick(spec.key)
         line["stored"] = bool(run and run.status == "done" and not engine.results.stale(run))
-        line["estimate"] = engine.plan(spec)["estimate"]
+        plan = engine.plan(spec)
+        line["estimate"] = plan["estimate"]
+        if not engine.access.read_only:  # there nothing is queued, whatever fits
+            engine.access.check(spec, plan)
     except SpecError as error:
         line["errors"] = [{"field": e.field, "message": _told(e, modulus)} for e in error.errors]
         return line, None

@@ -54,6 +54,12 @@ class Database:
                 raise
             cursor.commit()
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else writes for the length of the with: what was read there still holds."""
+        with self._writer:
+            yield
+
     def checkpoint(self) -> None:
         """Fold the write-ahead log into the file: what a damaged log could lose ends here."""
         with self._writer, self._connection.cursor() as cursor:

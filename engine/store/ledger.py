@@ -17,6 +17,10 @@ from engine.store.schema import utc_now
 STOPPED = "the service stopped while this ran; run it again to resume"
 
 
+class Gone(LookupError):
+    """The row was deleted by somebody else between two looks at it."""
+
+
 @dataclass(frozen=True)
 class Run:
     """One row of `runs`, fields in the table's order."""
@@ -102,7 +106,10 @@ class Ledger(PredictionFacts):
     # ---- runs
 
     def run(self, id: int) -> Run:
-        return Run.from_row(self.ask(f"select {_RUN} from runs where id = ?", [id])[0])
+        rows = self.ask(f"select {_RUN} from runs where id = ?", [id])
+        if not rows:
+            raise Gone("the run was deleted in the meantime; nothing of it is here any more")
+        return Run.from_row(rows[0])
 
     def find_run(self, key: str, code_version: str, source: str = "own") -> Run | None:
         rows = self.ask(

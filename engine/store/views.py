@@ -106,6 +106,8 @@ class Views(Ledger):
                 return False
             cursor.execute("delete from views where id = ?", [view.id])
             values = asdict(view)
+            # Counted on: who read the deleted one must not overwrite what came in its place.
+            values["version"] = have.version + 1 if have else view.version
             values |= {name: json.dumps(values[name]) for name in ("state", "made_with")}
             marks = ", ".join("?" * len(values))
             cursor.execute(f"insert into views values ({marks})", list(values.values()))

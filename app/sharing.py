@@ -40,9 +40,10 @@ def resolve() -> bool:
         st.page_link(state.start(), label="Back to the gallery", icon=":material/arrow_back:")
         return False
     st.session_state[OPENED] = id
-    page = state.page_named(told.value["page"])
-    if page.url_path:  # else one that this version lacks
-        st.switch_page(page, query_params=told.value["state"] | {"view": told.value["id"]})
+    page, saved = state.page_named(told.value["page"]), told.value["state"]
+    there = page.url_path == state.page_name() and not saved
+    if page.url_path and not there:  # a page that this version lacks has no path
+        st.switch_page(page, query_params=saved | {"view": told.value["id"]})
     return True
 
 

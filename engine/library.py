@@ -84,7 +84,9 @@ def sweep_out(engine: Engine) -> list[str]:
     if days is None:
         return []
     before, gone = utc_now() - timedelta(days=days), []
-    for key in {run.key for run in engine.store.runs() if run.asked}:
+    every = engine.store.runs()
+    new = {run.key for run in every if (run.finished or run.created) > before}
+    for key in {run.key for run in every if run.asked} - new:  # a start waits for this
         with engine.store.alone():  # or a view is saved between the look and the deletion
             runs, note = engine.store.runs_of(key), engine.store.run_note(key)
             young = any((run.finished or run.created) > before for run in runs)

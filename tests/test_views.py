@@ -313,6 +313,16 @@ def test_retention_is_set_by_what_names_it_alone(http, body):
     assert http.get("/library").json()["retention_days"] == 30
 
 
+def test_retention_looks_closely_at_old_runs_alone(http, engine, monkeypatch):
+    add_run(engine, age_days=2)
+    old = add_run(engine, age_days=40, samples=4)
+    http.put("/retention", json={"days": 30})
+    looked, look = [], engine.store.runs_of
+    monkeypatch.setattr(engine.store, "runs_of", lambda key: looked.append(key) or look(key))
+    assert library.sweep_out(engine) == [old]
+    assert set(looked) == {old}
+
+
 def meanwhile(act) -> threading.Thread:
     """Begun, and given the time to come to its end unless something holds it up."""
     thread = threading.Thread(target=act)

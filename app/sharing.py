@@ -30,6 +30,8 @@ def resolve() -> bool:
         return True
     first = st.session_state.get(OPENED) != id
     alone = set(st.query_params.to_dict()) == {"view"}
+    if not first and not state.page_name():
+        return True  # come back: forwarded again, the reader could never leave
     if state.page_name() and not (first and alone):
         st.session_state[OPENED] = id
         return True
@@ -63,6 +65,10 @@ def bar() -> None:
             text("note", f"{told.error} The page shows what its address says.")
             return
         view = told.value
+        if not state.page_name():  # the gallery, come back to
+            words = {"query_params": view["state"] | {"view": id}, "label": "Open the view again"}
+            st.page_link(state.page_named(view["page"]), **words, icon=":material/arrow_forward:")
+            return
         st.html(_words(view))
         copylink.button(view["id"])
         if not state.read_only():

@@ -50,6 +50,8 @@ def save(page, button: str, name: str) -> str:
 def test_a_comparison_is_saved_opened_elsewhere_and_forked(address, browser):  # noqa: F811
     runs = ",".join(map(key, ("smollm2-onehot", "smollm2-mean", "smollm2-full")))
     ann = open_page(browser)
+    ann.goto(address)
+    ann.get_by_text("Open the positive control").first.wait_for()  # stored results are in
     ann.goto(f"{address}/compare?runs={runs}&chart=residues")
     told = drawn(ann)
     assert sum(len(plot) for plot in told) >= 3
@@ -76,3 +78,8 @@ def test_a_comparison_is_saved_opened_elsewhere_and_forked(address, browser):  #
     ann.get_by_text("View “Ben's own”").first.wait_for()
     ann.go_back()
     ann.get_by_text("lose a phase").first.wait_for()
+
+    ben.goto(f"{address}/?view={id}")
+    ben.get_by_text("View “Three memories").first.wait_for()
+    ben.go_back()  # to the bare link, which does not send him forward again
+    ben.get_by_text("Open the view again").first.wait_for()

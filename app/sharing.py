@@ -65,9 +65,10 @@ def bar() -> None:
             text("note", f"{told.error} The page shows what its address says.")
             return
         view = told.value
-        if not state.page_name():  # the gallery, come back to
+        own = state.page_named(view["page"])
+        if own.url_path and not state.page_name():  # the gallery, come back to
             words = {"query_params": view["state"] | {"view": id}, "label": "Open the view again"}
-            st.page_link(state.page_named(view["page"]), **words, icon=":material/arrow_forward:")
+            st.page_link(own, **words, icon=":material/arrow_forward:")
             return
         st.html(_words(view))
         copylink.button(view["id"])

@@ -56,7 +56,7 @@ def _lists(app: FastAPI, engine: Engine) -> None:
     @app.get("/runs.{form}", tags=["addresses"], description=f"All runs, newest first. {SLICED}")
     def runs(request: Request, form: Form) -> Response:
         _known(request)
-        engine.ready.wait(timeout=60)
+        engine.ready.wait(timeout=110)
         lines = [{n: line.get(n) for n in LINES.names} for line in engine.results.lines()]
         return _answer(request, pa.Table.from_pylist(lines, schema=LINES), form, "runs")
 

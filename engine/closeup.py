@@ -26,7 +26,7 @@ def find(engine: Engine, key: str) -> Run:
     """The run to show under a key; 404 in a sentence."""
     run = engine.results.pick(key)
     if run is None and not engine.ready.is_set():
-        engine.ready.wait(timeout=60)
+        engine.ready.wait(timeout=110)
         run = engine.results.pick(key)
     if run is None and key in family_keys():
         engine.bring_in_family()

@@ -104,7 +104,7 @@ def sweep_out(engine: Engine) -> list[str]:
 def add_to(app: FastAPI, engine: Engine) -> None:
     @app.get("/library")
     def show() -> JSONResponse:
-        engine.ready.wait(timeout=60)
+        engine.ready.wait(timeout=110)
         return JSONResponse(library(engine))
 
     @app.put("/retention")

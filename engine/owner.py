@@ -74,7 +74,7 @@ class Engine:
 
     def bring_in_family(self) -> None:
         """Bring in the rest of the controlled family, when somebody first asks for it."""
-        self.ready.wait(timeout=60)
+        self.ready.wait(timeout=110)
         with self._family:
             for preset in family_presets().values():
                 if self._ending:

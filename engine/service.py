@@ -137,7 +137,7 @@ def _commands(app: FastAPI, engine: Engine) -> None:
 
     @app.get("/schema")
     def schema() -> JSONResponse:
-        engine.ready.wait(timeout=60)
+        engine.ready.wait(timeout=110)
         return JSONResponse(clean(make_schema(results)))
 
     @app.post("/preview")
@@ -173,7 +173,7 @@ def _commands(app: FastAPI, engine: Engine) -> None:
 
     @app.get("/runs")
     def runs() -> JSONResponse:
-        engine.ready.wait(timeout=60)
+        engine.ready.wait(timeout=110)
         return JSONResponse(results.lines())
 
     @app.get("/runs/{key}")

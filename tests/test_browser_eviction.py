@@ -16,6 +16,7 @@ from test_browser import (  # noqa: F401  (fixtures and the marks of every brows
 def test_events_are_stepped_through_and_the_kept_tokens_read(address, browser):  # noqa: F811
     page = open_page(browser)
     page.goto(address)
+    page.get_by_text("Open the positive control").first.wait_for()  # stored results are in
     page.get_by_text("How many beacons among 32 queries").first.click()
     page.locator(".st-key-kept").wait_for()
     settled(page)

@@ -188,7 +188,7 @@ def test_a_killed_worker_fails_the_run_and_loses_no_part(tmp_path_factory):
 BAD = [
     ({"budgets": [20]}, "budgets[0]"),
     ({"budgets": [64, 0.5]}, "budgets[1]"),
-    ({"methods": [{"kind": "pooled"}]}, "methods[0].kind"),
+    ({"methods": [{"kind": "trained"}]}, "methods[0].kind"),
     ({"methods": [{"kind": "beacon", "n_becon": 4}]}, "methods[0].n_becon"),
     ({"model": {"id": "w8s8-dense"}}, "model.id"),
     ({"model": {"id": "/nowhere/at/all"}}, "model.id"),
@@ -228,7 +228,7 @@ def test_a_preview_tells_arms_and_remembers_the_spec(client):
 def test_the_schema_carries_the_form_of_a_decode_run(client):
     schema = client.schema()
     assert set(schema["decode"]) >= {"settings", "methods", "prompts"}
-    assert set(schema["decode"]["methods"]) == set(evicting())
+    assert set(schema["decode"]["methods"]) == {*evicting(), "pooled"}
     assert schema["memories"]["beacon"]["evicts"] is True
     assert schema["memories"]["pooled"]["evicts"] is False
 

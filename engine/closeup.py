@@ -18,6 +18,7 @@ from engine.owner import Engine
 from engine.registry import FieldError, SpecError, short, shown, suggest
 from engine.store import Run
 from engine.store.maps import cells
+from engine.warming import warm
 
 PLACE = ("layer", "head", "sample", "shift")  # of an attention map
 
@@ -80,6 +81,7 @@ def wanted_map(engine: Engine, run: Run, body: dict) -> tuple[MapWanted, Any, An
     """Check the request against the run and its model; SpecError names each bad field."""
     from engine.models.loader import facts
 
+    warm()
     spec = engine.results.spec(run.key)
     if spec is None:
         raise SpecError(FieldError("key", "this run is of an older version; run it again for maps"))
@@ -121,6 +123,7 @@ def wanted_trace(engine: Engine, run: Run, body: dict) -> TraceWanted:
     from engine.eviction.trace import FAR, TOP
     from engine.models.loader import facts
 
+    warm()
     if run.kind != DECODE:
         told = "traces are of decode runs; a sweep has attention maps"
         raise SpecError(FieldError("key", told))
@@ -171,6 +174,7 @@ def token_names(engine: Engine, run: Run, ids: str) -> dict[str, str]:
     from engine.models.loader import facts, load_tokenizer
     from engine.tasks.text import piece
 
+    warm()
     spec = engine.results.spec(run.key)
     wanted = {int(part) for part in ids.split(",") if part.isascii() and part.isdigit()}
     if spec is None or not wanted or run.kind == KVPRESS:

@@ -7,6 +7,7 @@ from typing import Any
 from engine.models.controlled import shelf
 from engine.registry import SpecError
 from engine.store import Run
+from engine.warming import warm
 
 
 def cost(spec: Any, run: Run) -> dict[str, Any]:
@@ -37,6 +38,7 @@ def kv_bytes(spec: Any) -> dict[str, int | None]:
 
     from engine.models.loader import facts
 
+    warm()
     try:
         known = facts(spec.model)
     except SpecError:

@@ -22,6 +22,7 @@ from engine.registry import FieldError, SpecError
 from engine.results import Results
 from engine.store import Run, Store
 from engine.store.bundles import import_run
+from engine.warming import warm
 
 log = logging.getLogger("phasescope")
 PLANS_KEPT = 16
@@ -138,18 +139,9 @@ def _turn(preset: Preset) -> int:
     return 2 if preset.gallery else LAST
 
 
-def warm() -> None:
-    """Load what the first preview needs, seconds of imports, before somebody waits for it."""
-    # Bytes of a cache need the model's config: a first comparison must not wait for this import.
-    import transformers.models.auto.configuration_auto  # noqa: F401
-
-    import engine.memory
-    import engine.plan
-    import engine.tasks  # noqa: F401
-
-
 def make_plan(spec: Any, speed: float | None) -> dict:
     """Reads the tokenizer and the config, no weights; SpecError where something is refused."""
+    warm()
     from engine.models.loader import check_device, facts, load_tokenizer
 
     if kind_of(spec) == DECODE:

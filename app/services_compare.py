@@ -93,7 +93,7 @@ def _text(a: str, b: str, asked: str) -> dict:
 
 
 def text(a: str, b: str, **asked: Any) -> dict:
-    """{a, b, ops, reason}: tokens of two prompts (sample, shift) or of two outputs (outputs)."""
+    """{a, b, ops, reason}: tokens of two prompts (sample, shift) or of two `outputs`."""
     try:
         return _text(a, b, json.dumps(asked, sort_keys=True))
     except Refused as refused:

@@ -231,13 +231,11 @@ class Client(Transport):
         asked = {"spec": spec, "field": field, "values": values, "submit": submit}
         return self._json("POST", "/vary", **self._body(asked))
 
-    def compare_text(
-        self, a: str, b: str, sample: int = 0, shift: int = 0, outputs: str | None = None
-    ) -> dict:
-        """{a, b, ops, reason}: tokens of one copy in two runs, or of what they wrote at their
-        "worst" or "best" phase."""
-        params = {"a": _safe(a), "b": _safe(b)}
-        params |= {"outputs": outputs} if outputs else {"sample": sample, "shift": shift}
+    def compare_text(self, a: str, b: str, outputs: str | None = None, **place: int) -> dict:
+        """{a, b, ops, reason}: tokens of one copy (sample, shift) in two runs, of what they wrote
+        at their "worst" or "best" phase, or "decoded" (sample, arm_a, arm_b) behind a prompt."""
+        params = {"a": _safe(a), "b": _safe(b), **place}
+        params |= {"outputs": outputs} if outputs else {}
         return self._json("GET", "/compare/text", params=params)
 
     def model_card(self, key: str) -> dict:

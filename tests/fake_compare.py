@@ -76,7 +76,7 @@ class FakeCompare(FakeEviction):
         if base is not None and base not in keys:
             raise Refused(FieldError("base", f"{base} is none of the compared runs"))
         is_control = base is None and bool(controlled)
-        if len(keys) == 1 and not is_control:
+        if len(keys) == 1 and not is_control and sweeps:
             raise Refused(FieldError("keys", f"{keys[0]} alone has no control to stand beside"))
         if is_control:
             runs = [self._control(controlled[0]), *runs]
@@ -233,13 +233,11 @@ class FakeCompare(FakeEviction):
             answer["jobs"] = [self.submit(row["spec"])["job"] for row in self.varied]
         return answer
 
-    def compare_text(
-        self, a: str, b: str, sample: int = 0, shift: int = 0, outputs: str | None = None
-    ) -> dict:
+    def compare_text(self, a: str, b: str, outputs: str | None = None, **place: int) -> dict:
         self._note("compare_text")
         first = re.findall(r"\s?\S+", "The code of room 7 is 1007. The code is <b>32</b>")
         second = re.findall(r"\s?\S+", "The code of hall 7 is 1007. So the code is 8")
-        if a == b:
+        if (a, place.get("arm_a")) == (b, place.get("arm_b")):
             second = first
         matched = difflib.SequenceMatcher(None, first, second, autojunk=False)
         ops = [{"op": op, "a": [i, j], "b": [k, m]} for op, i, j, k, m in matched.get_opcodes()]

@@ -164,3 +164,27 @@ def test_a_decode_run_has_no_prompt_rows_and_no_model_card(here):
     assert "is a decode run, which stores no prompt's tokens" in made["reason"]
     answer = here.http.get(f"/runs/{key}/model_card")
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "kind")
+
+
+def test_what_two_methods_wrote_is_told_apart_by_its_tokens(here):
+    first, second = decode_runs.make().key, other().key
+    same = here.client.compare_text(first, second, "decoded", sample=1, arm_a=0, arm_b=1)
+    assert same["a"] == [f" t{i}" for i in range(6)] == same["b"]
+    assert [op["op"] for op in same["ops"]] == ["equal"]
+    tables = decode_runs.tables(other(), 1, [2])
+    rows = tables["decode_steps"].to_pylist()
+    rows[3] |= {"token_id": 7, "text": " seven"}
+    changed = tables | {"decode_steps": tables["decode_steps"].from_pylist(rows)}
+    run = here.store.runs_of(second)[0]
+    here.store.add_decode(run.id, 1, [2], changed)
+    made = here.client.compare_text(second, second, "decoded", sample=2, arm_a=0, arm_b=1)
+    assert made["ops"][1] == {"op": "replace", "a": [3, 4], "b": [3, 4]}
+    assert made["b"][3] == " seven"
+
+
+def test_a_text_that_is_not_there_says_which(here):
+    key = other().key
+    told = here.client.compare_text(key, key, "decoded", sample=0, arm_a=0, arm_b=9)
+    assert told["reason"] == f"{key} has no prompt 1 under its method 9"
+    told = here.client.compare_text(key, spec(4, 4).key, "decoded")
+    assert told["reason"] == f"{spec(4, 4).key} is no decode run"

@@ -197,6 +197,18 @@ def test_decode_runs_compare_by_method(client):
     assert at.selectbox(key="c:arm").value == "beacon 96"
 
 
+def test_what_two_methods_wrote_stands_token_by_token(client):
+    key = client.stored
+    client.specs[key]["mode"] = "free"
+    at = page(runs=key, chart="timelines", b=f"{key}.0")
+    names = at.selectbox(key="c:a").options
+    assert "beacon 96" in names
+    assert at.selectbox(key="c:b").value == f"{key}.0"
+    assert "ps-cut" in html(at)
+    client.specs[key]["mode"] = "forced"
+    assert not [box for box in page(runs=key, chart="timelines").selectbox if box.key == "c:a"]
+
+
 def test_start_links_to_a_comparison(client):
     at = AppTest.from_file(MAIN, default_timeout=60).run()
     links = [e.proto for e in at.get("page_link")]

@@ -346,7 +346,7 @@ def test_what_two_runs_wrote_is_set_side_by_side(here):
         here.store.change(run.id, written={"worst": {"phase": 3, "text": text}})
     made = here.client.compare_text(*keys("w4s4", "w4s2"), outputs="worst")
     assert [op["op"] for op in made["ops"]] == ["equal", "replace", "equal"]
-    with pytest.raises(Refused, match="worst or best"):
+    with pytest.raises(Refused, match="worst, best or decoded"):
         here.client.compare_text(*keys("w4s4", "w4s2"), outputs="middle")
     answer = here.http.get("/compare/text", params={"a": "x", "b": "x", "sample": -1})
     assert answer.status_code == 422

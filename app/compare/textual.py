@@ -6,8 +6,9 @@ from html import escape
 
 import streamlit as st
 
-from app import services_compare
+from app import services, services_compare
 from app.compare import address
+from app.compare.maps import methods
 from app.compare.subject import FOREIGN, Subject
 from app.style import text
 from app.words import count, literal
@@ -18,51 +19,75 @@ NEAR, MOST = 16, 1200  # equal tokens kept beside a change; tokens drawn on a si
 
 def difference(subject: Subject) -> None:
     """The section under the pictures: which runs, prompts or outputs, and both texts."""
-    found = [run for run in subject.runs if run["kind"] != FOREIGN]
-    runs = {run["key"]: run for run in found if not run.get("is_control")}
-    if all(run["kind"] == "decode" for run in runs.values()):
-        return  # a decode run keeps no prompt's tokens and has no phases to write at
+    found = [run for run in subject.runs if run["kind"] != FOREIGN and not run.get("is_control")]
+    decode = all(run["kind"] == "decode" for run in found)
+    names = _decoded(found) if decode else {run["key"]: run["name"] for run in found}
+    if not names or (decode and len(names) < 2):
+        return
     st.space("medium")
     text("section", "Token by token", tag="h2")
-    notes = st.session_state["compare-notes"]
-    keys = list(runs)
-    first, second, third = st.columns([1.2, 1.2, 1.6], vertical_alignment="bottom")
-    chosen = []
-    for column, name, label, usual in (
-        (first, "a", "First", 0),
-        (second, "b", "Second", min(1, len(keys) - 1)),
-    ):
-        options = [keys[usual], *[k for k in keys if k != keys[usual]]]
-        wanted = address.choice(name, options, notes)
-        widget = address.shown(name, wanted)
-        with column:
-            chosen.append(
-                st.selectbox(
-                    label,
-                    keys,
-                    format_func=lambda k: runs[k]["name"],
-                    key=widget,
-                    on_change=address.writes(name, widget),
-                )
-            )
-    wanted = address.choice("text", list(SIDES), notes)
-    widget = address.shown("text", wanted)
-    with third:
-        side = st.segmented_control(
-            "Texts",
-            list(SIDES),
-            format_func=SIDES.get,
-            key=widget,
-            required=True,
-            on_change=address.writes("text", widget),
-            label_visibility="collapsed",
-        )
-    asked = {"outputs": side} if side != "prompt" else _copy()
-    told = services_compare.text(chosen[0], chosen[1], **asked)
+    columns = st.columns([1.2, 1.2, 1.6], vertical_alignment="bottom")
+    first = _side_of(columns[0], "a", "First", names, 0)
+    second = _side_of(columns[1], "b", "Second", names, min(1, len(names) - 1))
+    if decode:
+        (a, arm_a), (b, arm_b) = (side.rsplit(".", 1) for side in (first, second))
+        asked = {"outputs": "decoded", "sample": _copy()["sample"]}
+        told = services_compare.text(a, b, **asked, arm_a=int(arm_a), arm_b=int(arm_b))
+        text("note", f"What was read or written behind prompt {asked['sample'] + 1}.")
+    else:
+        with columns[2]:
+            side = _texts()
+        asked = {"outputs": side} if side != "prompt" else _copy()
+        told = services_compare.text(first, second, **asked)
     if told.get("reason"):
         text("note", subject.plain(told["reason"]))
     if told["ops"]:
-        st.html(drawn(told, runs[chosen[0]]["name"], runs[chosen[1]]["name"]))
+        st.html(drawn(told, names[first], names[second]))
+
+
+def _decoded(runs: list[dict]) -> dict[str, str]:
+    """`KEY.ARM` → name.  Methods that read a given continuation all have its tokens: one of them
+    stands for the run.
+    """
+    out = {}
+    for run in runs:
+        free = (services.spec(run["key"]) or {}).get("mode") == "free"
+        for name, arm in methods(run).items():
+            if free or arm == 0:
+                told = f"{name}, {run['name']}" if len(runs) > 1 else name
+                out[f"{run['key']}.{arm}"] = told if free else run["name"]
+    return out
+
+
+def _side_of(column, name: str, label: str, names: dict[str, str], usual: int) -> str:
+    """Which text stands on one side; part of the link."""
+    options = list(names)
+    options = [options[usual], *(key for key in options if key != options[usual])]
+    wanted = address.choice(name, options, st.session_state["compare-notes"])
+    widget = address.shown(name, wanted)
+    with column:
+        return st.selectbox(
+            label,
+            list(names),
+            format_func=names.get,
+            key=widget,
+            on_change=address.writes(name, widget),
+        )
+
+
+def _texts() -> str:
+    """Prompts, or what was written at the worst or the best phase."""
+    wanted = address.choice("text", list(SIDES), st.session_state["compare-notes"])
+    widget = address.shown("text", wanted)
+    return st.segmented_control(
+        "Texts",
+        list(SIDES),
+        format_func=SIDES.get,
+        key=widget,
+        required=True,
+        on_change=address.writes("text", widget),
+        label_visibility="collapsed",
+    )
 
 
 def _copy() -> dict:

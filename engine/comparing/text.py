@@ -21,16 +21,25 @@ from engine.store import Run
 LARGEST = 2**31 - 1
 Place = Annotated[int, Query(ge=0, le=LARGEST)]
 ENDS = ("worst", "best")
+DECODED = "decoded"
 
 
 def add_to(app: FastAPI, engine: Engine) -> None:
     @app.get("/compare/text")
     def texts(
-        a: str, b: str, sample: Place = 0, shift: Place = 0, outputs: str = ""
+        a: str,
+        b: str,
+        sample: Place = 0,
+        shift: Place = 0,
+        outputs: str = "",
+        arm_a: Place = 0,
+        arm_b: Place = 0,
     ) -> JSONResponse:
         runs = find(engine, a), find(engine, b)
+        if outputs == DECODED:
+            return JSONResponse(decoded(engine, runs, sample, (arm_a, arm_b)))
         if outputs and outputs not in ENDS:
-            told = f"must be {' or '.join(ENDS)}, not {shown(outputs)}"
+            told = f"must be {', '.join(ENDS)} or {DECODED}, not {shown(outputs)}"
             raise SpecError(FieldError("outputs", told))
         made = written(runs, outputs) if outputs else prompts(engine, runs, sample, shift)
         return JSONResponse(made)
@@ -63,9 +72,26 @@ def prompts(engine: Engine, runs: tuple[Run, Run], sample: int, shift: int) -> d
             return _nothing(f"{run.key} {why}")
         sides.append(rows["text"].to_pylist())
         ids.append(rows["token_id"].to_pylist())
+    return _matched(engine, runs, sides, ids)
+
+
+def decoded(engine: Engine, runs: tuple[Run, Run], sample: int, arms: tuple[int, int]) -> dict:
+    """The tokens behind a prompt in two decode runs, or under two methods of one."""
+    sides, ids = [], []
+    for run, arm in zip(runs, arms, strict=True):
+        if run.kind != DECODE:
+            return _nothing(f"{run.key} is no decode run")
+        rows = engine.store.decode_table(run.id, "decode_steps", arm, sample)
+        if not rows.num_rows:
+            return _nothing(f"{run.key} has no prompt {sample + 1} under its method {arm}")
+        sides.append(rows["text"].to_pylist())
+        ids.append(rows["token_id"].to_pylist())
+    return _matched(engine, runs, sides, ids)
+
+
+def _matched(engine: Engine, runs: tuple[Run, Run], sides: list, ids: list) -> dict:
     models = [(engine.store.spec(run.key) or {}).get("model") for run in runs]
-    same = models[0] == models[1]
-    return compare_text.diff(*sides, by=(ids[0], ids[1]) if same else None)
+    return compare_text.diff(*sides, by=(ids[0], ids[1]) if models[0] == models[1] else None)
 
 
 def written(runs: tuple[Run, Run], which: str) -> dict:

@@ -206,6 +206,7 @@ def test_what_two_methods_wrote_stands_token_by_token(client):
     assert at.selectbox(key="c:b").value == f"{key}.0"
     assert "ps-cut" in html(at)
     client.specs[key]["mode"] = "forced"
+    st.cache_data.clear()
     assert not [box for box in page(runs=key, chart="timelines").selectbox if box.key == "c:a"]
 
 

@@ -143,7 +143,7 @@ def test_one_decode_run_stands_against_its_own_full_cache(here):
 def test_other_prompts_are_no_pair(here):
     made = here.client.compare([decode_runs.make().key, decode_runs.make(seed=3).key])
     (row,) = measure(made, "nll")
-    assert row["reason"] == "seed differs: 3, and 0 in the baseline"
+    assert row["reason"] == "seed 3, and 0 in the baseline"
     assert made["finding"] == "These runs cannot be paired"
 
 

@@ -84,14 +84,14 @@ def test_what_keeps_two_runs_from_being_paired_is_named():
     first, second = spec(seed=1), spec(task={"kind": "access_code", "digits": 4})
     found = unlike(first, second, ("task", "seed", "modulus"))
     assert found == ["task.digits", "seed"]
-    assert reason(first, second, found) == (
-        "task.digits differs: none, and 4 in the baseline, and so does seed"
+    called = {"task.digits": "Digits", "task.kind": "Task"}
+    assert reason(first, second, found, called) == (
+        "digits none, and 4 in the baseline; seed differs too"
     )
-    assert "so do seed, modulus" in reason(
-        spec(seed=1, modulus=8), second, ["task.digits", "seed", "modulus"]
-    )
-    assert reason(spec(task={"kind": "a", "x": 1}), spec(), ["task.x", "task.kind"]) == (
-        "task.kind differs: a, and access_code in the baseline"
+    names = ["task.digits", "seed", "modulus"]
+    assert "; seed, modulus differ too" in reason(spec(seed=1, modulus=8), second, names, called)
+    assert reason(spec(task={"kind": "a", "x": 1}), spec(), ["task.x", "task.kind"], called) == (
+        "task a, and access_code in the baseline"
     )
 
 

@@ -74,16 +74,18 @@ def unlike(first: dict, second: dict, fields: tuple[str, ...]) -> list[str]:
     return [n for n in found if _text(a.get(n)) != _text(b.get(n))]
 
 
-def reason(first: dict, second: dict, names: list[str]) -> str:
-    """ "task.records differs: 64, and 32 in the baseline"."""
+def reason(first: dict, second: dict, names: list[str], labels: dict[str, str]) -> str:
+    """ "records 64, and 32 in the baseline", by the labels that a form gives to fields."""
     a, b = flat(first), flat(second)
     if "task.kind" in names:
         names = ["task.kind"]
     name, *more = names
-    told = f"{name} differs: {_said(a.get(name))}, and {_said(b.get(name))} in the baseline"
+    called = [labels.get(each, each.rpartition(".")[2]) for each in (name, *more)]
+    called = [each[:1].lower() + each[1:] for each in called]
+    told = f"{called[0]} {_said(a.get(name))}, and {_said(b.get(name))} in the baseline"
     if not more:
         return told
-    return f"{told}, and so do{'' if len(more) > 1 else 'es'} {', '.join(more)}"
+    return f"{told}; {', '.join(called[1:])} differ{'' if more[1:] else 's'} too"
 
 
 def names(specs: list[dict], starts: list[str], keys: list[str]) -> list[str]:

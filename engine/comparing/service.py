@@ -258,7 +258,7 @@ class Comparison:
         fields = READ if line.run.kind == DECODE else SAME
         differ = compare_fields.unlike(line.values, base.values, fields)
         if differ:
-            return compare_fields.reason(line.values, base.values, differ)
+            return compare_fields.reason(line.values, base.values, differ, lines.labels())
         if line.run.kind == DECODE:
             lacking = (one.key for one in (line, base) if not self.decoded(one).arms)
             return next((f"{key} has no rows yet" for key in lacking), "")

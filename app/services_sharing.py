@@ -76,8 +76,8 @@ def delete(key: str) -> Told:
     return told
 
 
-def keep_for(days: int | None, now: bool) -> Told:
-    told = _told("keep_for", days, now)
+def keep_for(days: int | None, was: int | None, now: bool) -> Told:
+    told = _told("keep_for", days, was, now)
     services.forget()
     forget()
     return told

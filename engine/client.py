@@ -204,9 +204,9 @@ class Client(Transport):
         """What deleting a run would take from views and from other runs."""
         return self._json("GET", f"/runs/{_safe(key)}/losses")
 
-    def keep_for(self, days: int | None, now: bool = False) -> dict:
-        """{days, deleted}: how long unmarked runs are kept; None for ever."""
-        return self._json("PUT", "/retention", json={"days": days, "now": now})
+    def keep_for(self, days: int | None, was: int | None, now: bool = False) -> dict:
+        """{days, deleted}: how long unmarked runs are kept, None for ever; `was`: what was read."""
+        return self._json("PUT", "/retention", json={"days": days, "was": was, "now": now})
 
     # ---- bundles
 

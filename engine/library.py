@@ -109,11 +109,11 @@ def add_to(app: FastAPI, engine: Engine) -> None:
 
     @app.put("/retention")
     def keep(values: Annotated[dict, Body()]) -> JSONResponse:
-        """What goes at the next start; `now`: at once too."""
-        now = values.get("now", False)
-        if "days" not in values or set(values) - {"days", "now"} or not isinstance(now, bool):
-            told = "asks for days, a whole number or null, and for now, true or false"
+        """What goes at the next start; `was`: days that the writer read; `now`: at once too."""
+        now, names = values.get("now", False), set(values)
+        if {"days", "was"} - names or names - {"days", "was", "now"} or not isinstance(now, bool):
+            told = "asks for days and was, whole numbers or null, and for now, true or false"
             raise SpecError(FieldError(RETENTION, told))
-        engine.store.keep_setting(RETENTION, check_days(values["days"]))
+        engine.store.keep_setting(RETENTION, check_days(values["days"]), values["was"])
         gone = sweep_out(engine) if now else []
         return JSONResponse({"days": engine.store.setting(RETENTION), "deleted": gone})

@@ -141,7 +141,7 @@ def test_a_reader_opens_everything_and_changes_nothing(tmp_path):
         client.post("/views", json={"page": "explore", "state": {}, "name": "n"}),
         client.patch(f"/views/{id}", json={"version": 1, "name": "n"}),
         client.patch(f"/runs/{key}/note", json={"version": 0, "note": "n"}),
-        client.put("/retention", json={"days": 1, "now": True}),
+        client.put("/retention", json={"days": 1, "was": None, "now": True}),
         client.post(f"/runs/{key}/cancel"),
         client.post("/training/w8s8/stop"),
     ]

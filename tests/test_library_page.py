@@ -3,66 +3,30 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
+import inprocess
 import pandas as pd
 import pytest
-import streamlit as st
-from starlette.testclient import TestClient
+from inprocess import MAIN, html, opened
 from streamlit.testing.v1 import AppTest
-from test_views import TOKEN, add_run
+from test_views import add_run
 
-from app import services
 from app.library import rows, table
 from app.sharing import split
-from engine.client import Client
-from engine.owner import Engine
-from engine.service import make_app
 
-MAIN = str(Path(__file__).parent.parent / "app" / "main.py")
 WILD = "<img src=x onerror=alert(1)> **x** $\\alpha$ ‮"
-
-
-class InProcess(Client):
-    """A client of a service in this process, without a socket."""
-
-    def __init__(self, engine: Engine):
-        self.url = "http://127.0.0.1:8787"
-        self._http = TestClient(make_app(engine, TOKEN), base_url="http://127.0.0.1")
-        self._http.headers["authorization"] = f"Bearer {TOKEN}"
 
 
 @pytest.fixture
 def engine(tmp_path):
-    made = Engine(tmp_path, stays=False)
-    made.ready.set()
-    yield made
-    made.store.close()
+    with inprocess.owner(tmp_path) as made:
+        yield made
 
 
 @pytest.fixture
 def client(engine, monkeypatch):
-    st.cache_data.clear()
-    st.cache_resource.clear()
-    made = InProcess(engine)
-    monkeypatch.setattr(services, "connect", lambda: made)
-    yield made
-    st.cache_data.clear()
-    st.cache_resource.clear()
-
-
-def opened(page: str, **address: str) -> AppTest:
-    at = AppTest.from_file(MAIN, default_timeout=90).run()
-    for name, value in address.items():
-        at.query_params[name] = value
-    at.switch_page(f"app_pages/{page}.py").run()
-    assert not at.exception
-    return at
-
-
-def html(at: AppTest) -> str:
-    bodies = [e.proto.body for e in at.get("html")]
-    return "\n".join(b for b in bodies if not b.startswith("<style>"))
+    with inprocess.connected(engine, monkeypatch) as made:
+        yield made
 
 
 def test_an_empty_library_says_what_to_do(client):
@@ -170,6 +134,20 @@ def test_a_changed_page_says_so_and_another_writer_is_not_overwritten(client, en
     assert at.text_input(key=f"{place}-name").value == "Renamed elsewhere"
 
 
+def test_who_sets_the_retention_second_is_told(client):
+    at = opened("library")
+    client.keep_for(30, None)
+    at.number_input(key="library-days").set_value(7)
+    at.button(key="library-keep").click().run()
+    assert not at.exception
+    assert any("was changed elsewhere" in each.value for each in at.toast)
+    assert client.library()["retention_days"] == 30
+    assert at.number_input(key="library-days").value == 30
+    at.number_input(key="library-days").set_value(7)
+    at.button(key="library-keep").click().run()
+    assert client.library()["retention_days"] == 7
+
+
 def test_a_locked_view_offers_unlock_alone(client):
     id = client.save_view("library", {"q": "a"}, "Mine")["id"]
     client.edit_view(id, 1, locked=True)
@@ -183,7 +161,7 @@ def test_a_locked_view_offers_unlock_alone(client):
 
 def test_a_reader_s_view_offers_neither_fork_nor_edit(client, monkeypatch):
     id = client.save_view("library", {"q": "a"}, "Mine")["id"]
-    monkeypatch.setattr(InProcess, "health", lambda self: {"read_only": True})
+    monkeypatch.setattr(type(client), "health", lambda self: {"read_only": True})
     at = opened("library", q="a", view=id)
     assert "View “Mine”" in html(at)
     assert not [button.key for button in at.button if button.key.startswith("view-")]

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
+import inprocess
 import pandas as pd
 import pytest
-import streamlit as st
 from comparing import curve, spec, store_run
+from inprocess import html, opened
 from test_compare_kvpress import ELSEWHERE, FOLDERS
-from test_library_page import InProcess, html, opened
 
 from app import services
 from app.library import chosen, foreign, rows
 from app.library.table import period
-from engine.owner import Engine
 
 WILD = "<img src=x onerror=alert(1)>"
 
 
 @pytest.fixture
 def engine(tmp_path):
-    made = Engine(tmp_path, stays=False)
-    made.ready.set()
-    yield made
-    made.store.close()
+    with inprocess.owner(tmp_path) as made:
+        yield made
 
 
 @pytest.fixture
 def client(engine, monkeypatch):
-    st.cache_data.clear()
-    st.cache_resource.clear()
-    made = InProcess(engine)
-    monkeypatch.setattr(services, "connect", lambda: made)
-    yield made
-    st.cache_data.clear()
-    st.cache_resource.clear()
+    with inprocess.connected(engine, monkeypatch) as made:
+        yield made
 
 
 @pytest.fixture

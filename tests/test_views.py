@@ -298,17 +298,27 @@ def test_retention_takes_what_is_old_and_unmarked(http, engine):
     http.patch(f"/runs/{tagged}/note", json={"version": 0, "tags": ["keep"]})
     saved(http, state={"key": viewed})
     assert library.sweep_out(engine) == []  # nothing goes before somebody asks for it
-    answer = http.put("/retention", json={"days": 30, "now": True}).json()
+    answer = http.put("/retention", json={"days": 30, "was": None, "now": True}).json()
     assert answer == {"days": 30, "deleted": [old]}
     assert {line["key"] for line in http.get("/library").json()["runs"]} == {young, tagged, viewed}
-    assert "whole number" in told(http.put("/retention", json={"days": 0}), 422)
+    assert "whole number" in told(http.put("/retention", json={"days": 0, "was": 30}), 422)
     assert http.get("/library").json()["retention_days"] == 30
-    assert http.put("/retention", json={"days": None}).json()["days"] is None
+    assert http.put("/retention", json={"days": None, "was": 30}).json()["days"] is None
 
 
-@pytest.mark.parametrize("body", [{}, {"now": True}, {"dayz": 3}, {"days": 9, "now": "yes"}])
+def test_the_second_of_two_who_set_the_retention_is_told(http):
+    http.put("/retention", json={"days": 30, "was": None})
+    answer = http.put("/retention", json={"days": 7, "was": None, "now": True})
+    assert "retention_days was changed elsewhere" in told(answer, 409)
+    assert http.get("/library").json()["retention_days"] == 30
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"now": True}, {"dayz": 3}, {"days": 9}, {"days": 9, "was": 30, "now": "yes"}],
+)
 def test_retention_is_set_by_what_names_it_alone(http, body):
-    http.put("/retention", json={"days": 30})
+    http.put("/retention", json={"days": 30, "was": None})
     assert "asks for days" in told(http.put("/retention", json=body), 422)
     assert http.get("/library").json()["retention_days"] == 30
 
@@ -316,7 +326,7 @@ def test_retention_is_set_by_what_names_it_alone(http, body):
 def test_retention_looks_closely_at_old_runs_alone(http, engine, monkeypatch):
     add_run(engine, age_days=2)
     old = add_run(engine, age_days=40, samples=4)
-    http.put("/retention", json={"days": 30})
+    http.put("/retention", json={"days": 30, "was": None})
     looked, look = [], engine.store.runs_of
     monkeypatch.setattr(engine.store, "runs_of", lambda key: looked.append(key) or look(key))
     assert library.sweep_out(engine) == [old]
@@ -333,7 +343,7 @@ def meanwhile(act) -> threading.Thread:
 
 def test_a_view_saved_while_retention_looks_keeps_its_run_or_comes_after(http, engine, monkeypatch):
     key = add_run(engine, age_days=40)
-    http.put("/retention", json={"days": 30})
+    http.put("/retention", json={"days": 30, "was": None})
     look, others = engine.store.leaning, []
 
     def slowly(of: str) -> list[str]:

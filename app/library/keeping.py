@@ -49,7 +49,7 @@ def keeping(library: dict) -> None:
         text("note", "; ".join(lines) + ".")
         if state.read_only():
             return
-        days = library["retention_days"]
+        days = st.session_state.setdefault("library-days-read", library["retention_days"])
         kept = st.number_input(
             "Keep unmarked runs for days",
             min_value=1,
@@ -62,7 +62,10 @@ def keeping(library: dict) -> None:
         )
         now = st.checkbox("Delete what is older at once", key="library-now", disabled=kept is None)
         if st.button("Set", key="library-keep"):
-            told = services_sharing.keep_for(kept, bool(now and kept))
+            told = services_sharing.keep_for(kept, days, bool(now and kept))
+            del st.session_state["library-days-read"]
+            if told.error:  # what another set meanwhile stands in the field
+                del st.session_state["library-days"]
             gone = count(len(told.value["deleted"]), "run") if told.value else ""
             words = told.error or (f"Set; {gone} deleted" if now and kept else "Set")
             st.session_state["view-told"] = words

@@ -161,8 +161,11 @@ class Views(Ledger):
         rows = self.ask("select value from settings where name = ?", [name])
         return json.loads(rows[0][0]) if rows else None
 
-    def keep_setting(self, name: str, value: Any) -> None:
+    def keep_setting(self, name: str, value: Any, was: Any) -> None:
+        """Stale unless `was` is the stored one; None where nothing was set yet."""
         with self.writing() as cursor:
+            if self.setting(name) != was:
+                raise Stale(_elsewhere(f"the setting {name}", None))
             cursor.execute("delete from settings where name = ?", [name])
             cursor.execute("insert into settings values (?, ?)", [name, json.dumps(value)])
 

@@ -30,18 +30,17 @@ bench: model
 	$(BIN)/phasescope bench
 
 # Run every preset again and store its result for the gallery; after any change of the numbers.
+# A result whose control is a preset too goes without it.
 presets: model
-	for preset in $$($(BIN)/python -m engine.presets files); do \
-	  $(BIN)/phasescope run preset:$$preset --json >/dev/null && \
-	  $(BIN)/phasescope export preset:$$preset --to data/presets/$$preset.zip || exit 1; \
+	$(BIN)/python -m engine.presets files | while read preset alone; do \
+	  $(BIN)/phasescope run preset:$$preset --json >/dev/null </dev/null && \
+	  $(BIN)/phasescope export preset:$$preset $$alone --to data/presets/$$preset.zip </dev/null || exit 1; \
 	done
 
-# The family's go without their controls, which are presets too; those of coverage have their own.
 benchmarks: setup
-	for preset in $$($(BIN)/python -m engine.presets family); do \
-	  case $$preset in coverage-*) alone= ;; *) alone=--alone ;; esac; \
-	  $(BIN)/phasescope run preset:$$preset --json >/dev/null && \
-	  $(BIN)/phasescope export preset:$$preset $$alone --to data/presets/$$preset.zip || exit 1; \
+	$(BIN)/python -m engine.presets family | while read preset alone; do \
+	  $(BIN)/phasescope run preset:$$preset --json >/dev/null </dev/null && \
+	  $(BIN)/phasescope export preset:$$preset $$alone --to data/presets/$$preset.zip </dev/null || exit 1; \
 	done
 
 # Train the shipped models again (about 90 CPU-minutes) and write their manifest.

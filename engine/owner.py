@@ -133,10 +133,11 @@ class Engine:
 
 
 def _turn(preset: Preset) -> int:
-    """When a result is brought in: the start page's first, each behind the control it leans on."""
-    if preset.spec.get("memory", {}).get("kind") != "trained":
-        return 0 if preset.gallery else 1
-    return 2 if preset.gallery else LAST
+    """When a result is brought in: behind the control it leans on, the start page's first."""
+    kind = preset.spec.get("memory", {}).get("kind")
+    if kind == "trained":
+        return 2 if preset.gallery else LAST
+    return 0 if kind == "full" else 1
 
 
 def make_plan(spec: Any, speed: float | None) -> dict:

@@ -135,6 +135,19 @@ def _refused(message: str) -> SpecError:
     return SpecError(FieldError("spec", message))
 
 
-if __name__ == "__main__":  # names for `make presets` and `make benchmarks`
-    family_names = [preset.name for preset in family_presets().values()]
-    print("\n".join(from_files() if sys.argv[1] == "files" else family_names))
+def shipping(known: list[Preset]) -> list[str]:
+    """How `export` ships each result: `NAME`, with ` --alone` where its control is a preset too."""
+    from engine.kinds import SWEEP, kind_of, read_spec
+
+    keys = {read_spec(preset.spec).key for preset in presets().values()}
+    lines = []
+    for preset in known:
+        spec = read_spec(preset.spec)
+        control = spec.control if kind_of(spec) == SWEEP else None
+        lines.append(f"{preset.name} --alone" if control and control.key in keys else preset.name)
+    return lines
+
+
+if __name__ == "__main__":  # for `make presets` and `make benchmarks`
+    asked = from_files() if sys.argv[1] == "files" else family_presets()
+    print("\n".join(shipping(list(asked.values()))))

@@ -26,7 +26,7 @@ ASKS = re.compile(r"/(preview|lengths|bundle|vary|runs/[0-9A-Za-z]{1,64}/(attent
 # What nobody may do in a demo, which strangers share.
 OWNERS = re.compile(r"/(import(/.*)?|retention|training/.*)")
 READ_ONLY = "this service is shared for reading: runs, views and notes stay as they are"
-DEMO = "this is a demo that others use too: nothing is deleted, locked or imported here"
+DEMO = "this is a demo that others use too: nothing is edited, deleted or imported here"
 DEMO_SAMPLES, DEMO_TOKENS, DEMO_COPIES = 8, 60_000, 256
 
 
@@ -48,7 +48,7 @@ class Access:
             return ""
         if self.read_only and not (method == "POST" and ASKS.fullmatch(path)):
             return READ_ONLY
-        if self.demo and (method in ("DELETE", "PUT") or OWNERS.fullmatch(path)):
+        if self.demo and (method in ("DELETE", "PUT", "PATCH") or OWNERS.fullmatch(path)):
             return DEMO
         return ""
 

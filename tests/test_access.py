@@ -198,12 +198,12 @@ def test_a_demo_takes_small_runs_alone():
     Access().check(Spec, {})
 
 
-def test_a_demo_s_views_are_not_for_strangers_to_delete(tmp_path):
+def test_what_a_demo_keeps_is_not_for_strangers_to_change(tmp_path):
     engine, client = shared(tmp_path, demo=True)
     id = saved(client)["id"]
-    for change in ({"deleted": True}, {"locked": True}):
+    for change in ({"deleted": True}, {"locked": True}, {"name": "mine"}):
         answer = client.patch(f"/views/{id}", json={"version": 1} | change)
-        assert "nothing is deleted" in told(answer, 403)
+        assert "nothing is edited, deleted" in told(answer, 403)
     assert client.get(f"/views/{id}").json()["version"] == 1
     engine.store.close()
 

@@ -13,17 +13,19 @@ import math
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from engine.costs import cost, density
 from engine.decode import results as decode_results
 from engine.kinds import DECODE, KVPRESS, SWEEP, check_spec, kind_of, read_spec
 from engine.kvpress import results as kvpress_results
+from engine.picking import picked, preference, stale
 from engine.presets import presets
 from engine.registry import SpecError
 from engine.specs import SweepSpec
 from engine.store import Run, Store
-from engine.version import is_stale, statistics_version
+from engine.version import statistics_version
 
 log = logging.getLogger("phasescope")
 ACTIVE = ("queued", "running")
@@ -67,7 +69,11 @@ class Results:
     def pick(self, key: str) -> Run | None:
         """The run to show: the user's own of this code, else any of this code, else the newest."""
         values = self.store.spec(key) or {}
-        return min(self.store.runs_of(key), key=lambda run: _preference(run, values), default=None)
+        return min(self.store.runs_of(key), key=lambda run: preference(run, values), default=None)
+
+    def picks(self, keys: Sequence[str], specs: dict[str, tuple[dict, str]]) -> dict[str, Run]:
+        """`pick` of many keys with one question to the store; `specs`: theirs."""
+        return picked(self.store.runs(keys), specs)
 
     def spec(self, key: str) -> Any:
         """The SweepSpec or DecodeSpec of a key, or None where this version no longer accepts it."""
@@ -75,7 +81,7 @@ class Results:
         return values and _spec(key, json.dumps(values, sort_keys=True))
 
     def stale(self, run: Run) -> bool:
-        return _stale(run, self.store.spec(run.key) or {})
+        return stale(run, self.store.spec(run.key) or {})
 
     # ---- numbers
 
@@ -216,7 +222,7 @@ class Results:
             "status": run.status,
             "reason": run.reason,
             "progress": progress,
-            "stale": _stale(run, values),
+            "stale": stale(run, values),
             "created": _time(run),
         }
         if run.kind != SWEEP:
@@ -237,7 +243,7 @@ class Results:
             "task": values.get("task", {}).get("kind", ""),
             "status": run.status,
             "created": _time(run),
-            "stale": _stale(run, values),
+            "stale": stale(run, values),
             "preset": run.source == "preset",
             "source": run.source,
             "stride": numbers.get("stride"),
@@ -249,12 +255,7 @@ class Results:
     def lines(self) -> list[dict]:
         """One line a key, newest first; controls that nobody asked for are left out."""
         kept, specs = self.store.summaries(), self.store.specs()
-        best: dict[str, Run] = {}
-        for run in self.store.runs():
-            values = specs.get(run.key, ({}, ""))[0]
-            place = _preference(run, values)
-            if run.asked and (run.key not in best or place < _preference(best[run.key], values)):
-                best[run.key] = run
+        best = picked([run for run in self.store.runs() if run.asked], specs)
         chosen = sorted(best.values(), key=lambda run: run.created, reverse=True)
         blank = summary(NOTHING)
         return [self.line(r, *specs.get(r.key, ({}, "")), kept.get(r.id, blank)) for r in chosen]
@@ -273,7 +274,7 @@ class Results:
                 continue
             # A preset may be another's control, whose rows have no report of their own.
             values = spec.to_dict()
-            runs = sorted(stored[spec.key], key=functools.partial(_preference, values=values))
+            runs = sorted(stored[spec.key], key=functools.partial(preference, values=values))
             told = (kept[run.id] for run in runs if kept.get(run.id, blank)["finding"])
             numbers = next(told, blank)
             cards.append(
@@ -349,21 +350,6 @@ def _notes() -> dict[str, str]:
             with contextlib.suppress(SpecError):
                 found[check_spec(preset.spec).key] = preset.note
     return found
-
-
-def _stale(run: Run, values: dict) -> bool:
-    """`values`: the run's spec."""
-    if run.kind == KVPRESS:  # of no code of ours
-        return False
-    model = values.get("model", {})
-    return is_stale(run.code_version, str(model.get("id", "")), str(model.get("revision", "")))
-
-
-def _preference(run: Run, values: dict) -> tuple:
-    current = not _stale(run, values)
-    own = run.source == "own"
-    done = run.status != "done", not run.asked
-    return (not (current and own), not current, *done, not own, -run.id)
 
 
 @functools.lru_cache(maxsize=4096)

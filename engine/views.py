@@ -206,15 +206,14 @@ def edit(engine: Engine, id: str, values: dict) -> dict:
 def opened(engine: Engine, id: str) -> dict:
     """A view with its runs as they are now; `changed`: of other code than when it was saved."""
     view = known(engine, id)
-    runs = []
+    runs, specs = [], engine.store.specs(view.keys)
+    picked = engine.results.picks(view.keys, specs)
     for key in view.keys:
-        run = engine.results.pick(key)
-        then = view.made_with.get(key)
-        values = engine.store.spec(key) or {}
+        run, then = picked.get(key), view.made_with.get(key)
         runs.append(
             {
                 "key": key,
-                "title": (run and run.title) or title(values, engine.store.phrase(key)),
+                "title": (run and run.title) or title(*specs.get(key, ({}, ""))),
                 "status": run.status if run else "missing",
                 "changed": bool(run and then and run.code_version != then),
             }

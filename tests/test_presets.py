@@ -5,7 +5,7 @@ import pytest
 from engine import paths
 from engine.client import presets
 from engine.eviction.spec import DecodeSpec
-from engine.presets import family_presets, from_files
+from engine.presets import family_presets, from_files, shipping
 from engine.presets import presets as every
 from engine.specs import SweepSpec
 from engine.store import Store
@@ -68,12 +68,12 @@ def test_a_decode_presets_result_is_an_export_of_its_own_spec(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", SWEEPS)
-def test_a_presets_result_carries_its_control_and_provenance(name):
-    parts = read(bundle(name))
-    about = next(iter(parts.values()))
-    assert len(parts) == (1 if name == "smollm2-full" else 2)
-    assert len(bundle(name)) < 2_000_000
-    assert about is not None
+def test_a_presets_result_carries_its_control_unless_that_is_a_preset_too(name):
+    parts = read(bundle(name), shipped=True)
+    alone = f"{name} --alone" in shipping([from_files()[name]])
+    assert alone == (name in ("smollm2-onehot", "smollm2-mean"))
+    assert set(parts) == ({"run"} if alone or name == "smollm2-full" else {"run", "control"})
+    assert len(bundle(name)) < 1_200_000
 
 
 @pytest.mark.parametrize("name", FAMILY)

@@ -3,6 +3,7 @@
 import ast
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,14 @@ def test_no_file_is_over_400_lines(path):
 
 
 @pytest.mark.parametrize("name", [*MEMORIES, *TASKS, *PROTOCOLS])
+def test_the_tree_stays_under_25_megabytes():
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a checkout: what is tracked is not known")
+    files = [ROOT / name for name in listed.stdout.split("\0") if name]
+    assert sum(file.stat().st_size for file in files if file.is_file()) < 25_000_000
+
+
 def test_the_readme_names_every_method(name):
     assert f"`{name}`" in README
 

@@ -7,6 +7,7 @@ how a run is computed.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -98,10 +99,15 @@ class Ledger(PredictionFacts):
         rows = self.ask("select phrase from specs where key = ? limit 1", [key])
         return rows[0][0] if rows else ""
 
-    def specs(self) -> dict[str, tuple[dict, str]]:
-        """key → (spec, the memory in words)."""
-        rows = self.ask("select key, spec, phrase from specs")
+    def specs(self, keys: Sequence[str] | None = None) -> dict[str, tuple[dict, str]]:
+        """key → (spec, the memory in words), of all or of some."""
+        rows = self._some("select key, spec, phrase from specs", keys)
         return {key: (json.loads(text), phrase) for key, text, phrase in rows}
+
+    def _some(self, sql: str, keys: Sequence[str] | None, order: str = "") -> list[tuple]:
+        """Rows of all keys, or of these: one question takes as long as one key's."""
+        where, values = ("", []) if keys is None else (" where key in (select unnest(?))", [keys])
+        return self.ask(f"{sql}{where}{order}", [list(each) for each in values])
 
     # ---- runs
 
@@ -123,8 +129,9 @@ class Ledger(PredictionFacts):
         rows = self.ask(f"select {_RUN} from runs where key = ? order by id desc", [key])
         return [Run.from_row(row) for row in rows]
 
-    def runs(self) -> list[Run]:
-        rows = self.ask(f"select {_RUN} from runs order by created desc, id desc")
+    def runs(self, keys: Sequence[str] | None = None) -> list[Run]:
+        """Newest first, of all keys or of some."""
+        rows = self._some(f"select {_RUN} from runs", keys, " order by created desc, id desc")
         return [Run.from_row(row) for row in rows]
 
     def speed(self, model: dict, kind: str = "sweep") -> float | None:

@@ -21,7 +21,7 @@ CONFIG = {"displayModeBar": False, "responsive": True}
 
 def chart(
     fig: go.Figure,
-    frame: pd.DataFrame,
+    frame: pd.DataFrame | Callable[[], pd.DataFrame],
     name: str,
     look: Look,
     *,
@@ -29,7 +29,9 @@ def chart(
     width: int = WIDTH,
     extra: Callable[[], None] | None = None,
 ) -> None:
-    """Draw a figure with its menu.  `name`: widget key and file name; `extra`: more entries."""
+    """Draw a figure with its menu.  `frame`: the CSV, or what makes it when it is asked for;
+    `name`: widget key and file name; `extra`: more entries.
+    """
     with st.container(key=f"chart-{name}"):
         st.plotly_chart(
             fig, theme=None, key=f"plot-{name}", config=CONFIG, alt=alt, width="stretch"
@@ -39,7 +41,7 @@ def chart(
 
 def menu(
     fig: go.Figure,
-    frame: pd.DataFrame,
+    frame: pd.DataFrame | Callable[[], pd.DataFrame],
     name: str,
     look: Look,
     *,
@@ -66,7 +68,7 @@ def menu(
             )
         st.download_button(
             "CSV",
-            lambda: frame.to_csv(index=False).encode(),
+            lambda: (frame() if callable(frame) else frame).to_csv(index=False).encode(),
             file_name=f"phasescope-{name}.csv",
             mime="text/csv",
             key=f"csv-{name}",

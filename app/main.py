@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent
 if str(ROOT.parent) not in sys.path:  # Streamlit puts this folder on the path, not its parent
     sys.path.insert(0, str(ROOT.parent))
 
-from app import gate, services, sharing, state, style  # noqa: E402
+from app import gate, heap, services, sharing, state, style  # noqa: E402
 
 log = logging.getLogger("phasescope")
 LOST = "The engine service is not running"
@@ -42,6 +42,7 @@ def main() -> None:
             sharing.bar()
             chosen.run()
             sharing.notices()
+            heap.settle(chosen.url_path)
     except services.Unavailable:
         style.text("finding", LOST, tag="div")
         st.markdown(HOW)

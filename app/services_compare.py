@@ -32,7 +32,7 @@ class _Moving(Exception):
         self.told = told
 
 
-@st.cache_data(ttl=60, max_entries=40, show_spinner=False)
+@st.cache_data(ttl=5, max_entries=40, show_spinner=False)  # a run may be deleted elsewhere
 def _settled(keys: tuple[str, ...], base: str) -> dict:
     told = _now(keys, base)
     if any(run.get("status") in services.ACTIVE for run in told["runs"]):
@@ -47,30 +47,27 @@ def _now(keys: tuple[str, ...], base: str) -> dict:
 
 def compare(keys: tuple[str, ...], base: str = "") -> Compared:
     """The runs side by side; those that are gone are left out and named."""
-    known = tuple(key for key in keys if _exists(key))
-    missing = tuple(key for key in keys if key not in known)
-    if not known:
-        return Compared(None, missing)
     try:
-        return Compared(_settled(known, base if base not in missing else ""), missing)
+        return Compared(_settled(keys, base))
     except _Moving as moving:
-        return Compared(moving.told, missing)
+        return Compared(moving.told)
     except Refused as refused:
         told = services.reasons(refused)
         if base and any(_field(error) == "base" for error in refused.errors):
-            return compare(known, "")._replace(missing=missing, reason=f"The baseline {told}")
-        return Compared(None, missing, told)
+            return compare(keys, "")._replace(reason=f"The baseline {told}")
+        return Compared(None, reason=told)
     except NotFound as unknown:
-        return Compared(None, missing, services.reason(unknown))
+        missing = tuple(key for key in keys if services.run(key) is None)
+        known = tuple(key for key in keys if key not in missing)
+        if not known:
+            return Compared(None, missing)
+        if not missing:
+            return Compared(None, reason=services.reason(unknown))
+        return compare(known, "" if base in missing else base)._replace(missing=missing)
 
 
 def _field(error: Any) -> str:
     return str(error.get("field") if isinstance(error, dict) else error[0])
-
-
-def _exists(key: str) -> bool:
-    """Whether the service has a run under that key now; one list serves all keys."""
-    return any(row["key"] == key for row in services.runs()) or services.run(key) is not None
 
 
 def vary(spec: dict, field: str, values: list, submit: bool = False) -> dict:

@@ -66,7 +66,7 @@ def address(tmp_path_factory):
     log = open(home / "test.log", "w")  # noqa: SIM115  (closed with the processes)
     serve = [sys.executable, "-m", "engine", "serve", "--port", "0"]
     dash = [sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.port", str(port)]
-    dash += ["--server.headless", "true", "--server.fileWatcherType", "none"]
+    dash += ["--server.headless", "true"]
     running = []
     try:
         for command in (serve, dash):

@@ -107,7 +107,7 @@ def _chart(subject: Subject, fig, part: str, name: str, alt: str) -> None:
     look = look_of(state.theme())
     export.chart(
         fig,
-        frames.long(subject, part),
+        lambda: frames.long(subject, part),
         f"compare-{name}",
         look,
         alt=alt + frames.described(subject),

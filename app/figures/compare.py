@@ -20,6 +20,7 @@ from app.words import number
 
 ACROSS = 3  # panels in a row
 HEAD, PLOT, FOOT, SPACE = 76, 150, 46, 18  # px: head of a panel, its axes, their labels, between
+SMALL_FOOT = 24  # px: under a panel whose x labels stand below a lower one
 NAME = 34  # px: a head without numbers
 LEFT, GAP = 32, 0.055  # px left of the axes, for their labels; share of the width between two
 SIGNS = {  # symbol → its letter, and the px at which all look equally large
@@ -56,12 +57,16 @@ def grid(
     across: int = ACROSS,
     left: int = LEFT,
 ) -> go.Figure:
-    """Axes and heads of the panels, empty: axes `x`, `x2`, … zoom together."""
+    """Axes and heads of the panels, empty: axes `x`, `x2`, … zoom together.
+
+    Of several rows the lowest panel of a column has the x labels, the first of a row the y labels:
+    labels are what a browser takes longest to place.
+    """
     across = max(2, min(across, len(panels)))
     rows = max(1, math.ceil(len(panels) / across))
     above = HEAD if any(panel.numbers for panel in panels) else NAME
-    block = above + plot + FOOT
-    inner = rows * block + (rows - 1) * SPACE
+    block = above + plot + (SMALL_FOOT if rows > 1 else FOOT) + SPACE
+    inner = (rows - 1) * block + above + plot + FOOT
     fig = go.Figure()
     fig.update_layout(
         template=look.template,
@@ -75,7 +80,8 @@ def grid(
     labels: list[dict] = []
     for i, panel in enumerate(panels):
         row, column = divmod(i, across)
-        top = 1 - (row * (block + SPACE) + above) / inner
+        top = 1 - (row * block + above) / inner
+        lowest = len(panels) - i <= across
         name = suffix(i)
         linked = {"matches": "x"} if i else {}
         fig.layout[f"xaxis{name}"] = dict(
@@ -84,13 +90,17 @@ def grid(
             fixedrange=False,
             automargin=False,
             layer="below traces",
-            title_text=x_title if len(panels) - i <= across else "",
+            title_text=x_title if lowest else "",
+            showticklabels=lowest,
+            ticklabeloverflow="allow",
             **linked,
         )
         fig.layout[f"yaxis{name}"] = dict(
             anchor=f"x{name}",
             domain=[top - plot / inner, top],
             automargin=False,
+            showticklabels=rows == 1 or column == 0,
+            ticklabeloverflow="allow",
             **({"matches": "y"} if i else {}),
         )
         labels += _head(panel, look, name, left, above)
@@ -122,9 +132,9 @@ def _head(panel: Panel, look: Look, name: str, left: int, above: int) -> list[di
         place | dict(text=told, xshift=-left, yshift=above, font_size=14, font_color=look.ink)
     ]
     for k, (label, value) in enumerate(panel.numbers):
-        at = place | dict(xshift=-left + 52 * k)
-        labels.append(at | dict(text=label, yshift=above - 23, font_size=12, font_color=look.ink2))
-        labels.append(at | dict(text=value, yshift=above - 40, font_size=14, font_color=look.ink))
+        quiet = f'<span style="font-size:12px;color:{look.ink2}">{label}</span>'
+        at = place | dict(xshift=-left + 52 * k, yshift=above - 23, align="left")
+        labels.append(at | dict(text=f"{quiet}<br>{value}", font_size=14, font_color=look.ink))
     return labels
 
 

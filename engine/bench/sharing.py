@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from engine import paths
 from engine.bench.store import MODULUS, _fill, made_spec
 
 NAMED = "eight runs"  # the saved view
@@ -95,7 +96,6 @@ def _served(home: Path, keys: list[str]) -> list[tuple]:
         first = _seconds(lambda: client.compare(keys))
         again = statistics.median(_seconds(lambda: client.compare(keys)) for _ in range(5))
         view = client.save_view("compare", {"runs": ",".join(keys)}, NAMED)["id"]
-        total = len(client.library()["runs"])  # with the presets'
         calm = _poll(url, token, f"/views/{view}")
         rows = [
             (f"library of {RUNS:,} runs over HTTP", listing, "s", "≤ 0.5", listing <= 0.5),
@@ -104,6 +104,7 @@ def _served(home: Path, keys: list[str]) -> list[tuple]:
             (f"{READERS} readers of a view, p95, nothing running", calm, "ms", "", None),
         ]
         rows += _while_sweeping(client, url, token, view)
+        total = len(client.library()["runs"])  # the presets and the sweeps among them
         client.close()
     return rows + _opened(home, view, total)
 
@@ -224,7 +225,7 @@ def service(home: Path) -> Iterator[tuple[str, str]]:
     """A service over a home folder for the length of a with: its address and token."""
     import httpx
 
-    env = {**os.environ, "PHASESCOPE_HOME": str(home)}
+    env = {**os.environ, "PHASESCOPE_HOME": str(home), "PHASESCOPE_MODELS": str(paths.models())}
     command = [sys.executable, "-m", "engine", "serve", "--port", "0"]
     root, quiet = Path(__file__).resolve().parents[2], subprocess.DEVNULL
     process = subprocess.Popen(command, cwd=root, env=env, stdout=quiet, stderr=quiet)

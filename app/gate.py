@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import streamlit as st
 
 from app.style import text
+from app.words import prose
 
 TOKEN = "PHASESCOPE_PAGE_TOKEN"
 LOGIN = "auth"
@@ -41,6 +42,18 @@ def _gave(wanted: str) -> bool:
     if given:
         text("error", "That is not the token.")
     return False
+
+
+def way_out(name: str) -> None:
+    """The button to log out with, where somebody is logged in."""
+    if login_configured() and st.user.is_logged_in:
+        st.button(
+            "Log out",
+            key="logout",
+            type="tertiary",
+            on_click=st.logout,
+            help=f"You are {prose(name)}",
+        )
 
 
 def login_configured() -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app import services_sharing, state
+from app import gate, services_sharing, state
 from app.library import chosen, keeping, rows, table, views
 from app.style import html_of, text
 
@@ -38,6 +38,7 @@ def page() -> None:
         if not state.read_only():
             keeping.bring_in()
         chosen.compare_button(picked)
+        gate.way_out(services_sharing.who())
 
 
 def controls() -> tuple[str, list[str], str, Any]:

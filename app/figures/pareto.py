@@ -44,6 +44,8 @@ def against_bytes(
     fig = start(look, title, subtitle, height=height, left=NAMED, right=24)
     if not len(frame):
         placeholder(fig, look, "No run has a size yet")
+        fig.update_xaxes(visible=False)
+        fig.update_yaxes(visible=False)
         return fig
     sizes = frame["bytes"].astype(float)
     low, high = math.log10(sizes.min()), math.log10(sizes.max())

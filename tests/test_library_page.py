@@ -61,6 +61,13 @@ def test_search_and_filters_come_from_the_address(client, engine):
     assert "No run fits" in html(opened("library", q="nothing like it"))
 
 
+def test_a_search_of_the_library_can_be_saved_like_any_page(client):
+    at = opened("library", q="made", order="Worst phase")
+    at.button(key="view-save").click().run()
+    assert at.text_input(key="view-name")
+    assert not at.exception
+
+
 def test_a_short_link_opens_what_was_saved_and_an_unknown_one_says_so(client, engine):
     key = add_run(engine)
     id = client.save_view("library", {"q": "made"}, "My view")["id"]

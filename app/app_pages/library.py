@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app import gate, services_sharing, state
+from app import gate, services_sharing, sharing, state
 from app.library import chosen, keeping, rows, table, views
 from app.style import html_of, text
 
@@ -22,7 +22,12 @@ def page() -> None:
     words, kinds, order, more = controls()
     found = rows.frame(rows.of_kind(library["runs"], kinds))
     found = rows.ordered(rows.narrowed(rows.search(found, words), **filters(every, more)), order)
-    text("section", "Views", tag="h2")
+    st.space("small")
+    heading, save = st.columns([3, 2], vertical_alignment="bottom")
+    with heading:
+        text("section", "Views", tag="h2")
+    with save, st.container(horizontal=True, horizontal_alignment="right", gap="small"):
+        sharing.buttons()
     views.views(library, words)
     st.space("small")
     text("section", "Runs", tag="h2")

@@ -34,10 +34,10 @@ def say(result: dict, note: str = "") -> tuple[str, str]:
         line = "Each method wrote its own text and no question was asked: nothing can be compared"
         return line, _join(_doubt(result), note)
     finding = _lead(result, budget, measure)
-    if clause := _beacons(result, budget, measure):
-        finding += f"; {clause}"
+    clause = _beacons(result, budget, measure)
+    beacons = [f"{clause[:1].upper()}{clause[1:]}."] if clause else []
     other = _other(result, budget, measure)
-    return finding, _join([*other, *_doubt(result)], note)
+    return finding, _join([*beacons, *other, *_doubt(result)], note)
 
 
 def _join(doubt: list[str], note: str) -> str:

@@ -30,7 +30,7 @@ from engine.version import statistics_version
 log = logging.getLogger("phasescope")
 ACTIVE = ("queued", "running")
 UNITS = {DECODE: "parts", KVPRESS: "predictions"}
-SUMMARY = 2  # counts changes of what `summary` keeps
+SUMMARY = 3  # counts changes of what `summary` keeps
 # The numbers of a run that has none yet: the page's layout must not jump, and JSON keeps its keys.
 NOTHING: dict[str, Any] = {
     **dict.fromkeys(
@@ -248,6 +248,7 @@ class Results:
             "source": run.source,
             "stride": numbers.get("stride"),
             "control_curve": numbers.get("control_curve") or [],
+            "losses": numbers.get("losses") or [],
             "mean": numbers.get("mean"),  # a summary that was kept before has none
             **{name: numbers[name] for name in ("finding", "worst", "gap", "period", "curve")},
         }
@@ -289,6 +290,7 @@ class Results:
                     "finding": numbers["finding"],
                     "curve": numbers["curve"],
                     "control_curve": numbers["control_curve"],
+                    "losses": numbers.get("losses") or [],
                 }
             )
         return cards
@@ -306,7 +308,15 @@ def summary(report: dict) -> dict:
         "stride": (report.get("period") or {}).get("configured"),
         "curve": _curve(report),
         "control_curve": _curve(control),
+        "losses": _losses(report),
     }
+
+
+def _losses(report: dict) -> list[float]:
+    """NLL of a decode run's full cache, then of its methods at the smallest budget."""
+    scored = [method for method in report.get("methods", ()) if method["nll"] is not None]
+    least = min((m["budget"] for m in scored if m["budget"] is not None), default=None)
+    return [m["nll"] for m in scored if m["budget"] in (None, least)]
 
 
 def _curve(report: dict) -> list[float | None]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from base64 import b64decode
 from itertools import pairwise
 from pathlib import Path
@@ -22,7 +23,7 @@ from app.figures.folded import by_residue, folded
 from app.figures.layers import layer_scan
 from app.figures.spectrum import autocorrelation, spectrum
 from app.figures.theme import DARK, LIGHT, end_labels, start, token_label
-from app.figures.thumbnails import sparkline
+from app.figures.thumbnails import dots, sparkline
 
 GOLDEN = Path(__file__).with_name("golden")
 VALUES = [
@@ -343,3 +344,12 @@ def test_thumbnail_holds_bands_control_and_curve():
 def test_thumbnail_breaks_where_a_value_is_missing():
     assert svg(sparkline([0.1, 0.2, None, 0.4, 0.5])).count("<polyline") == 2
     assert "<polyline" not in svg(sparkline([]))
+
+
+def test_a_dot_a_method_stands_by_its_loss_and_the_full_cache_is_a_line():
+    svg = b64decode(dots([2.0, 2.5, 4.0]).split(",")[1]).decode()
+    places = [float(p) for p in re.findall(r'circle cx="([\d.]+)"', svg)]
+    assert len(places) == 2
+    full = float(re.search(r'line x1="([\d.]+)"', svg).group(1))
+    assert (places[0] - full) / (places[1] - full) == pytest.approx(0.25, abs=1e-3)
+    assert b64decode(dots([2.0, 2.0]).split(",")[1])  # no spread divides by nothing

@@ -7,7 +7,7 @@ import streamlit as st
 
 from app import services, services_eviction, state
 from app.figures.theme import look_of
-from app.figures.thumbnails import sparkline
+from app.figures.thumbnails import dots, sparkline
 from app.library import foreign
 from app.style import html_of, text
 from app.tokens import strip
@@ -149,14 +149,18 @@ def gallery(presets: list[dict]) -> None:
         row = presets[start : start + 4]
         for column, preset in zip(st.columns(4, gap="medium"), row, strict=False):
             with column, st.container(key=f"gallery-{preset['name']}", gap="xsmall"):
-                picture = sparkline(
-                    preset.get("curve") or (),
-                    preset.get("control_curve") or (),
-                    stride=stride_of(preset) if preset.get("curve") else None,
-                    colour=look.gold if stride_of(preset) else look.control,
-                    height=64,
-                    look=look,
-                )
+                losses = preset.get("losses") or ()
+                if len(losses) > 1:
+                    picture = dots(losses, height=64, look=look)
+                else:
+                    picture = sparkline(
+                        preset.get("curve") or (),
+                        preset.get("control_curve") or (),
+                        stride=stride_of(preset) if preset.get("curve") else None,
+                        colour=look.gold if stride_of(preset) else look.control,
+                        height=64,
+                        look=look,
+                    )
                 words = preset.get("finding") or "Not measured here yet: open it and press Run."
                 st.page_link(
                     page_of(preset["spec"]),

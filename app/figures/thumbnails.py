@@ -55,6 +55,41 @@ def sparkline(
                 f'<polyline points="{points}" fill="none" stroke="{paint}" stroke-width="{thick}" '
                 f'stroke-linejoin="round" stroke-linecap="round"/>'
             )
+    return _address(body, width, height)
+
+
+def dots(
+    losses: Sequence[float],
+    *,
+    colour: str | None = None,
+    width: int = 340,
+    height: int = 84,
+    look: Look = LIGHT,
+) -> str:
+    """The same, of a decode run: a dot a method, better ones at the left; a grey line marks the
+    full cache, which comes first in `losses`.
+    """
+    full, *methods = losses
+    low, high = min(losses), max(losses)
+
+    def x(value: float) -> float:
+        return 14 + (width - 28) * (value - low) / ((high - low) or 1.0)
+
+    middle = height / 2
+    body = [
+        f'<line x1="{x(full):.1f}" x2="{x(full):.1f}" y1="8" y2="{height - 8}" '
+        f'stroke="{look.control}" stroke-width="1.6"/>',
+        f'<line x1="5" x2="{width - 5}" y1="{middle}" y2="{middle}" stroke="{look.hair}"/>',
+    ]
+    body += [
+        f'<circle cx="{x(value):.1f}" cy="{middle}" r="5" fill="{colour or look.memory}" '
+        f'fill-opacity=".75" stroke="{look.page}"/>'
+        for value in methods
+    ]
+    return _address(body, width, height)
+
+
+def _address(body: Sequence[str], width: int, height: int) -> str:
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}">{"".join(body)}</svg>'

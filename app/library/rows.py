@@ -22,15 +22,16 @@ SORTS = {
 KINDS: dict[str, Callable[[dict], bool]] = {
     "Custom": lambda run: run["task"] == "custom",
     "Retrieval": lambda run: run["task"] in ("records", "access_code"),
-    "Controlled": lambda run: str(run["model"]).startswith("controlled"),
+    "Controlled": lambda run: run["task"] == "pairs",
     "Eviction": lambda run: run["kind"] == "decode",
     "kvpress": lambda run: run["kind"] == "kvpress",
 }
 SINCE = {"any time": None, "today": 1, "7 days": 7, "30 days": 30}
 WHO = {"own": "you", "import": "imported", "preset": "shipped"}
 COLUMNS = (
-    "key", "name", "model", "memory", "task", "kind", "curve", "control", "stride", "worst", "gap",
-    "period", "created", "who", "tags", "status", "stale", "note", "rows", "views", "finding",
+    "key", "name", "model", "memory", "task", "kind", "curve", "control", "losses", "stride",
+    "worst", "gap", "period", "created", "who", "tags", "status", "stale", "note", "rows", "views",
+    "finding",
 )  # fmt: skip
 
 
@@ -46,6 +47,7 @@ def frame(runs: Sequence[dict]) -> pd.DataFrame:
             "kind": run.get("kind", "sweep"),
             "curve": run.get("curve") or [],
             "control": run.get("control_curve") or [],
+            "losses": run.get("losses") or [],
             "stride": run.get("stride"),
             **{name: run.get(name) for name in ("worst", "gap", "period")},
             "created": run["created"],

@@ -7,7 +7,7 @@ import streamlit as st
 
 from app import state
 from app.figures.theme import Look, look_of
-from app.figures.thumbnails import sparkline
+from app.figures.thumbnails import dots, sparkline
 from app.words import ago
 
 PAGE = 50  # rows that are drawn at once
@@ -54,7 +54,9 @@ def drawn(rows: pd.DataFrame, look: Look) -> pd.DataFrame:
 
 
 def picture(row: object, look: Look) -> str | None:
-    """A run's curve as a small SVG; none where it has no curve."""
+    """A run's curve, or its methods' losses, as a small SVG; none where it has neither."""
+    if len(row.losses) > 1:
+        return dots(row.losses, width=140, height=32, look=look)
     if not len(row.curve):
         return None
     stride = int(row.stride) if row.stride == row.stride and row.stride else None
@@ -84,7 +86,9 @@ def config() -> dict:
         "model": column.TextColumn("Model", width=110),
         "memory": column.TextColumn("Memory", width=160),
         "task": column.TextColumn("Task", width=80),
-        "picture": column.ImageColumn("Curve", width=150, help="0 to 1 upward; grey: full cache"),
+        "picture": column.ImageColumn(
+            "Curve", width=150, help="0 to 1 upward; grey: full cache. Dots: loss by method"
+        ),
         "worst": column.NumberColumn("Worst", format="%.3f", width=62),
         "gap": column.NumberColumn("Gap", format="%.3f", width=62),
         "period": column.TextColumn("Period", width=72, alignment="right"),

@@ -288,6 +288,7 @@ class Results:
                     "key": spec.key,
                     "stored": bool(numbers["finding"]),
                     "finding": numbers["finding"],
+                    "stride": numbers.get("stride"),
                     "curve": numbers["curve"],
                     "control_curve": numbers["control_curve"],
                     "losses": numbers.get("losses") or [],

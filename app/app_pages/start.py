@@ -44,6 +44,9 @@ def page() -> None:
 
 
 def stride_of(preset: dict) -> int | None:
+    """Of its result, or of its spec where it has none."""
+    if preset.get("stride"):
+        return int(preset["stride"])
     memory = preset["spec"].get("memory") or {}
     return int(memory.get("stride") or 4) if memory.get("kind") == "pooled" else None
 
@@ -200,7 +203,8 @@ def news(entries: list[tuple[str, str]]) -> None:
 
 def line(row: dict) -> str:
     """`Banner, pooled W4 S4, one-hot 2: worst .301, period 4 · 2 h ago`, literal in Markdown."""
-    told = f"{row.get('title') or row.get('task')}, {row.get('phrase')}"
+    title, phrase = str(row.get("title") or row.get("task")), str(row.get("phrase") or "")
+    told = title if title.endswith(phrase) else f"{title}, {phrase}"
     if row.get("status") == "done" and row.get("kind") == "decode":
         told += f": {row['finding']}" if row.get("finding") else ""
     elif row.get("status") == "done" and foreign.is_foreign(row):

@@ -10,9 +10,9 @@ import streamlit as st
 HTML = '<button type="button" aria-live="polite"><span>Copy link</span></button>'
 CSS = """
 button { display: inline-flex; align-items: center; gap: .5rem; white-space: nowrap;
-  font: 400 .95rem var(--st-font); color: var(--st-text-color); background: transparent;
+  font: 400 1rem var(--st-font); color: var(--st-text-color); background: transparent;
   border: 1px solid var(--st-border-color); border-radius: var(--st-button-radius);
-  padding: .42rem .8rem; cursor: pointer; line-height: 1.4; }
+  padding: .25rem .75rem; min-height: 2.5rem; cursor: pointer; line-height: 1.6; }
 button:hover, button:focus-visible { border-color: var(--st-primary-color);
   color: var(--st-primary-color); }
 span::before { content: ""; display: inline-block; width: .9em; height: .45em;

@@ -175,10 +175,10 @@ def test_bytes_come_from_the_memorys_plan(here, smol):
 @pytest.mark.parametrize(
     ("name", "field"),
     [
-        ("seed", "seed differs: 1, and 0"),
-        ("other", "task.kind differs: banner, and access_code"),
-        ("accuracy", "measure differs: accuracy, and joint"),
-        ("w8s8", "modulus differs: 16, and 8"),
+        ("seed", "seed 1, and 0 in the baseline"),
+        ("other", "task banner, and access_code in the baseline"),
+        ("accuracy", "measure accuracy, and joint in the baseline"),
+        ("w8s8", "modulus 16, and 8 in the baseline"),
     ],
 )
 def test_runs_that_cannot_be_paired_say_which_field_and_the_rest_is_compared(here, name, field):

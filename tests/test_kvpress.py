@@ -158,7 +158,7 @@ BAD = {
     "a date": ({"config.yaml": yaml.dump(CONFIG) + "when: 2026-01-01\n"}, "config.yaml", "2026"),
     "infinite": ({"config.yaml": yaml.dump(CONFIG) + "x: .inf\n"}, "config.yaml", "inf"),
     "deep": ({"config.yaml": yaml.dump(CONFIG) + DEEP}, "config.yaml", "nested"),
-    "very deep": ({"config.yaml": "x: " + "[" * 9000}, "config.yaml", "no YAML"),
+    "very deep": ({"config.yaml": "x: " + "[" * 200_000}, "config.yaml", "nested"),
     "large": ({"config.yaml": "# " + "x" * 300_000}, "config.yaml", "larger"),
     "of another tool": ({"config.yaml": "dataset: ruler\n"}, "config.yaml", "kvpress's"),
     "metrics of text": ({"metrics.json": '"good"'}, "metrics.json", "no metric"),

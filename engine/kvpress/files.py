@@ -70,9 +70,15 @@ def read_config(text: str) -> dict[str, Any]:
     if len(text) > MAX_CONFIG:
         raise refuse(CONFIG, f"is larger than {MAX_CONFIG >> 10} kB")
     try:
+        depth = 0
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent):  # a few of them can stand for gigabytes
                 raise refuse(CONFIG, f"uses an alias in line {event.start_mark.line + 1}")
+            # Each bracket costs as much again as all that are open: thousands cost minutes.
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > 2 * DEPTH:
+                raise refuse(CONFIG, f"is nested more than {DEPTH} deep")
         found = yaml.safe_load(text)
     except SpecError:
         raise

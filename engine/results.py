@@ -316,6 +316,8 @@ def summary(report: dict) -> dict:
 def _losses(report: dict) -> list[float]:
     """NLL of a decode run's full cache, then of its methods at the smallest budget."""
     scored = [method for method in report.get("methods", ()) if method["nll"] is not None]
+    if not scored or scored[0]["budget"] is not None:  # without it there is no line to stand by
+        return []
     least = min((m["budget"] for m in scored if m["budget"] is not None), default=None)
     return [m["nll"] for m in scored if m["budget"] in (None, least)]
 

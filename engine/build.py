@@ -39,12 +39,12 @@ def built(
     if problems:
         raise SpecError(*(FieldError(f"memory.{e.field}", e.message) for e in problems))
     if hasattr(task, "characters"):
-        check_characters(task.characters(), spec, facts, "task.text")
+        check_characters(task.characters(), spec, facts, f"task.{task.size_field}")
     sample = task.samples(tokenizer, 1, asked.seed)[0]
     after = getattr(spec.memory, "when", "streamed") == "after_context"
     if after and sample.context_end >= len(sample.tokens):
         raise refuse(
-            "task.text",
+            f"task.{task.size_field}",
             "after_context compresses what stands before the question: mark it with {{question}}",
         )
     first = phase_copies(sample, asked.protocol, asked.modulus)
@@ -79,7 +79,7 @@ def _check_positions(spec: Any, facts: Any, copies: list[Copy]) -> None:
     if longest > facts.positions:
         sample = f"prompt {copies[0].sample + 1}" if spec.settings.samples > 1 else "the prompt"
         raise refuse(
-            f"task.{getattr(spec.task, 'size_field', 'text')}",
+            f"task.{spec.task.size_field}",
             f"{sample} has {longest:,} tokens with its padding and answer; {spec.model.id} takes "
             f"{facts.positions:,} positions: {longest - facts.positions:,} too many",
         )

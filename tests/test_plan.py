@@ -109,6 +109,15 @@ def test_a_long_task_is_refused_at_the_option_that_makes_it_long(tokenizer):
         assert refused(tokenizer, short, task=task)[0] == field
 
 
+def test_one_of_many_prompts_too_long_is_told_at_the_prompts(tokenizer):
+    own = [{"text": TEXT + "y" * length, "answer": "4829"} for length in (0, 400_000)]
+    task = {"kind": "custom", "prompts": own}
+    short = replace(FACTS, positions=100)
+    assert refused(tokenizer, short, task=task, samples=2)[0] == "task.prompts"
+    task["prompts"] = own[:1]
+    assert refused(tokenizer, replace(FACTS, positions=3), task=task)[0] == "task.prompts"
+
+
 def test_many_prompts_are_no_single_long_one(tokenizer):
     """Their characters were once added up to one length, whose mask took terabytes."""
     prompts = [{"text": TEXT + "y" * 2000, "answer": "4829"}] * 40

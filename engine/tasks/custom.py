@@ -83,6 +83,11 @@ class Custom:
         """Samples there are: as many as prompts."""
         return len(self.prompts) or 1
 
+    @property
+    def size_field(self) -> str:
+        """The field that a prompt's length is told at."""
+        return "prompts" if self.prompts else "text"
+
     def characters(self) -> list[int]:
         """Length of each prompt, for an estimate before anything is tokenised."""
         return [len(t["text"]) + len(t["answer"]) + len(self.system) for t in self._tables()]

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
+from app import comeback
 from app.style import text
 from app.words import prose
 
@@ -21,8 +22,10 @@ LOGIN = "auth"
 
 def entered() -> bool:
     """Whether this reader may go on; else the page asks for what is missing."""
-    if login_configured() and not _logged_in():
-        return False
+    if login_configured():
+        comeback.remember(st.user.is_logged_in)
+        if not _logged_in():
+            return False
     wanted = os.environ.get(TOKEN, "")
     return not wanted or _gave(wanted)
 

@@ -48,9 +48,19 @@ def test_known_data_sets_read_as_they_are():
     gsm = {"question": "Two and two?", "answer": "2 + 2 = <<2+2=4>>4\n#### 4"}
     math = {"problem": "Half of one?", "solution": "It is $\\boxed{\\frac{1}{2}}$.", "level": "1"}
     both = {"problem": "Half?", "solution": "So \\boxed{9}.", "answer": "9", "unique_id": "a"}
-    aime = {"id": 1, "problem": "What?", "answer": 33}
-    made = build(gsm, math, both, aime)
-    assert [p["answer"] for p in made.prompts] == ["4", "\\frac{1}{2}", "9", "33"]
+    aime = {"ID": "2024-I-1", "Problem": "What?", "Solution": "\\fbox{3}", "Answer": 33}
+    gpqa = {"Pre-Revision Question": "?", "Question": "Why?", "Correct Answer": "so\n"}
+    prm = {"problem": "Half?", "ground_truth_solution": "So \\boxed{5}."}
+    made = build(gsm, math, both, aime, gpqa, prm)
+    answers = ["4", "\\frac{1}{2}", "9", "33", "so", "5"]
+    assert [p["answer"] for p in made.prompts] == answers
+    assert [p["prompt"] for p in made.prompts[3:5]] == ["What?", "Why?"]
+
+
+def test_case_and_blanks_do_not_count_and_our_own_spelling_comes_first():
+    assert build({"PROMPT": LINE["prompt"], "Final  Answer": "8"}) == build(LINE)
+    assert build({"Prompt": "Not this", "Answer": "9", **LINE}) == build(LINE)
+    assert build({**LINE, "Prompt": "Not this", "Answer": None}) == build(LINE)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +69,8 @@ def test_known_data_sets_read_as_they_are():
         (" 42 ", "42"),
         ("a\n#### 1,234\nthanks", "1,234"),
         ("\\boxed{1} or rather \\boxed{2}", "2"),
-        ("\\fbox{3}", "\\fbox{3}"),
+        ("it is \\fbox{3}", "3"),
+        ("\\fboxed{3}", "\\fboxed{3}"),
         ("\\boxed{\\{1, 2\\}}", "\\{1, 2\\}"),
     ],
 )
@@ -128,7 +139,11 @@ def test_a_file_is_read_line_by_line():
         ("[" * 100_000, "nested too deeply"),
         ('{"answer": "8"}', "prompt is missing (or problem, question or input); the line holds"),
         ('{"promt": "a", "answer": "8"}', "did you mean 'prompt'"),
-        ('{"prompt": "a"}', "answer is missing (or solution, target or output)"),
+        ('{"prompt": "a"}', "answer is missing (or correct_answer, final_answer,"),
+        ('{"prompt": "a", "Answr": "8"}', "did you mean 'answer'"),
+        ('{"prompt": "a", "answer": NaN}', "NaN is no JSON"),
+        ('{"prompt": "a", "answer": "8", "level": -Infinity}', "-Infinity is no JSON"),
+        ('{"prompt": "a", "Answer": 1e999}', "Answer is inf, which is no answer"),
         ('{"prompt": " ", "answer": "8"}', "prompt is empty"),
         ('{"problem": 4, "answer": "8"}', "problem must be text, not int"),
         ('{"prompt": "a", "solution": true}', "solution must be text, not bool"),

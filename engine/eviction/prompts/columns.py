@@ -1,14 +1,16 @@
 """Lines of a JSONL of problems and answers: columns by the names that data sets give them.
 
-`prompt` may be called problem, question or input; `answer` may be solution, target or output, and
-hold a whole solution that ends in "#### 42" (GSM8K) or \\boxed{42} (MATH); `continuation` may be
-generation or response.  Columns of other names are left out.  Knows text, not tokens.
+`prompt` may be called problem, question or input; `answer` may be correct_answer (GPQA), solution,
+target or output, and hold a whole solution that ends in "#### 42" (GSM8K) or \\boxed{42} (MATH);
+`continuation` may be generation or response.  "Correct Answer" is correct_answer: case does not
+count, and a blank is an underscore.  Columns of other names are left out.  Knows text, not tokens.
 """
 
 from __future__ import annotations
 
 import difflib
 import json
+import math
 import re
 from typing import Any, NamedTuple
 
@@ -18,14 +20,17 @@ from engine.tasks.text import refusal
 
 COLUMNS = {
     "prompt": ("prompt", "problem", "question", "input"),
-    "answer": ("answer", "solution", "target", "output"),
+    "answer": (
+        *("answer", "correct_answer", "final_answer", "ground_truth_answer"),
+        *("solution", "ground_truth_solution", "target", "output"),
+    ),
     "continuation": ("continuation", "generation", "response"),
     "marks": ("marks",),
 }
 LONGEST_ANSWER = 200  # characters; more is a solution, which no model repeats word for word
 LONGEST_NAME = 60
 MARK = re.compile(r"\{\{\s*(?:mark:\s*([^{}]*?)|(/mark))\s*\}\}")
-BOXED = re.compile(r"\\f?boxed\s*\{")
+BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{")
 Span = tuple[str, int, int]
 
 
@@ -80,10 +85,12 @@ def columns(raw: Any) -> dict:
     raw = _parsed(raw) if isinstance(raw, str) else raw
     if not isinstance(raw, dict):
         raise Problem(f"must be a table with prompt and answer, not {shown(raw)}")
-    table = {}
+    table, held = {}, _held(raw)
     for name, aliases in COLUMNS.items():
-        found = [a for a in aliases if raw.get(a) is not None]
+        found = [held[alias] for alias in aliases if alias in held]
         value = raw[found[0]] if found else ([] if name == "marks" else "")
+        if name == "answer" and type(value) in (int, float):
+            value = _number(found[0], value)
         table[name] = value if name == "marks" else _text(found[0] if found else name, value)
         if name in ("prompt", "answer") and not table[name].strip():
             raise Problem(_missing(name, found, raw))
@@ -143,7 +150,9 @@ def _braced(text: str, start: int) -> str:
 
 def _parsed(text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_no_constant)
+    except Problem:
+        raise
     except json.JSONDecodeError as error:
         raise Problem(f"is no JSON object: {error.msg}") from None
     except RecursionError:
@@ -152,9 +161,28 @@ def _parsed(text: str) -> Any:
         raise Problem("holds a whole number of thousands of digits") from None
 
 
+def _no_constant(name: str) -> None:
+    raise Problem(f"is no JSON object: {name} is no JSON; leave the value out, or write null")
+
+
+def _plain(name: Any) -> str:
+    """ "Correct Answer" as correct_answer."""
+    return "_".join(str(name).lower().split())
+
+
+def _held(raw: dict) -> dict[str, str]:
+    """Plain name → the line's own, of columns that hold something; our own spelling comes first."""
+    names = sorted((n for n in raw if raw[n] is not None), key=lambda name: _plain(name) == name)
+    return {_plain(name): name for name in names}
+
+
+def _number(column: str, value: float) -> str:
+    if not math.isfinite(value):
+        raise Problem(f"{column} is {value}, which is no answer; leave the line out")
+    return str(value)
+
+
 def _text(column: str, value: Any) -> str:
-    if column in COLUMNS["answer"] and type(value) in (int, float):
-        value = str(value)
     if not isinstance(value, str):
         raise Problem(f"{column} must be text, not {type(value).__name__}")
     if len(value) > HUGE:
@@ -172,7 +200,7 @@ def _missing(name: str, found: list[str], raw: dict) -> str:
         return f"{found[0]} is empty"
     *firsts, last = COLUMNS[name]
     held = ", ".join(shown(str(key)) for key in list(raw)[:8]) or "nothing"
-    close = [c for key in raw if (c := _close(str(key), COLUMNS[name]))]
+    close = [c for key in raw if (c := _close(key, COLUMNS[name]))]
     hint = f"; did you mean {close[0]!r}?" if close else ""
     return f"{name} is missing (or {', '.join(firsts[1:])} or {last}); the line holds {held}{hint}"
 
@@ -181,12 +209,13 @@ def _refuse_near_misses(raw: dict) -> None:
     """A mistyped optional column would be left out without a word."""
     for key in raw:
         for name in ("continuation", "marks"):
-            if key not in COLUMNS[name] and (close := _close(str(key), (name,))):
+            if _plain(key) not in COLUMNS[name] and (close := _close(key, (name,))):
                 raise Problem(f"{shown(str(key))} is no column here; did you mean {close!r}?")
 
 
-def _close(key: str, names: tuple[str, ...]) -> str:
-    return next(iter(difflib.get_close_matches(key[:LONGEST_NAME], names, n=1, cutoff=0.85)), "")
+def _close(key: Any, names: tuple[str, ...]) -> str:
+    found = difflib.get_close_matches(_plain(key)[:LONGEST_NAME], names, n=1, cutoff=0.85)
+    return next(iter(found), "")
 
 
 def _inline(text: str) -> tuple[str, list[Span]]:

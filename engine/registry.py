@@ -61,11 +61,15 @@ class Registry(Mapping):
 
     `packages` hold what is listed and register it when they are imported, which the first look at
     the list sees to: whoever asks need not know where the kinds are.
+
+    A name may be written as others write it: in any case, with or without - and _ ("Full_KV"), an
+    alias, or with a preset behind a dot ("snapkv.original").
     """
 
     def __init__(self, kind: str, *packages: str):
         self.kind = kind
         self.aliases: dict[str, str] = {}
+        self.presets: dict[str, dict] = {}  # "kind.preset" → options, of kinds without `preset`
         self._classes: dict[str, type] = {}
         self._waiting = list(packages)
         self._filling = False
@@ -84,7 +88,7 @@ class Registry(Mapping):
         return self._classes
 
     def __getitem__(self, name: str) -> type:
-        return self._filled()[name]
+        return self._filled()[self._own(name)[0]]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._filled())
@@ -105,14 +109,34 @@ class Registry(Mapping):
 
     def find(self, name: Any) -> type:
         """The class of that name, or a SpecError that lists what exists."""
+        return self._named(name)[0]
+
+    def _named(self, name: Any) -> tuple[type, dict]:
+        """The class of a name and the options that the name stands for."""
         known = self._filled()
-        if isinstance(name, str) and (own := self.aliases.get(name, name)) in known:
-            return known[own]
-        raise SpecError(
-            FieldError(
-                f"{self.kind}.kind", f"unknown {self.kind} {shown(name)}{suggest(name, known)}"
-            )
-        )
+        kind, preset = self._own(name)
+        dotted = f"{kind}.{preset}"
+        if kind in known and not preset:
+            return known[kind], {}
+        if dotted in self.presets:
+            return known[kind], self.presets[dotted]
+        if "preset" in getattr(known.get(kind), "__dataclass_fields__", {}):
+            return known[kind], {"preset": preset}
+        told = f"unknown {self.kind} {shown(name)}{suggest(kind or name, known)}"
+        if kind in known:
+            own = [n for n in self.presets if n.startswith(f"{kind}.")]
+            near = suggest(dotted, own) if own else f"; write {kind}"
+            told = f"{kind} has no preset {shown(preset)}{near}"
+        raise SpecError(FieldError(f"{self.kind}.kind", told))
+
+    def _own(self, name: Any) -> tuple[str, str]:
+        """Our spelling of a name, and the preset behind its dot; ("", "") of what is no text."""
+        if not isinstance(name, str):
+            return "", ""
+        kind, _, preset = name.strip().lower().partition(".")
+        spelled = {_plain(a): own for a, own in self.aliases.items()}
+        spelled |= {_plain(own): own for own in self._filled()}
+        return spelled.get(_plain(kind), kind), preset
 
     def build(self, values: Any) -> Any:
         """A checked instance from its dict form `{"kind": name, **options}`; errors name each
@@ -123,8 +147,12 @@ class Registry(Mapping):
             raise SpecError(FieldError(self.kind, text))
         if "kind" not in values:
             raise SpecError(FieldError(f"{self.kind}.kind", f"is missing{suggest('', self)}"))
-        cls = self.find(values["kind"])
-        return from_options(cls, {k: v for k, v in values.items() if k != "kind"}, self.kind)
+        cls, named = self._named(values["kind"])
+        options = {name: value for name, value in values.items() if name != "kind"}
+        if twice := next((name for name in named if name in options), None):
+            told = f"is said by {shown(values['kind'])} already; leave one of them out"
+            raise SpecError(FieldError(f"{self.kind}.{twice}", told))
+        return from_options(cls, options | named, self.kind)
 
     def schema(self) -> dict[str, dict]:
         """JSON form of the whole list, for the page and the command line."""
@@ -132,6 +160,11 @@ class Registry(Mapping):
             name: {"help": (cls.__doc__ or "").strip().split("\n")[0], "fields": fields_schema(cls)}
             for name, cls in self.items()
         }
+
+
+def _plain(name: str) -> str:
+    """A name without what its spellings differ in."""
+    return name.lower().replace("-", "").replace("_", "").replace(" ", "")
 
 
 def suggest(name: Any, known: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ import time
 import httpx
 import live
 import pytest
+import tiny
 
 from engine import cli
 from engine.client import Unavailable, expand, service
@@ -144,6 +145,7 @@ BAD = [
     (["--set", "samples.x=1"], "samples.x"),
     (["--memory", "pooled:8"], "memory"),
     (["--memory", "poled"], "memory.kind"),
+    (["--memory", "SnapKV.Original:bugdet=64"], "memory.bugdet"),
     (["--model", "/nowhere"], "model.id"),
     (["--model", "smolm2-135m"], "model.id"),
     (["--prompts", "/nowhere.jsonl"], "prompts"),
@@ -227,6 +229,19 @@ def test_run_prints_what_show_prints(call, shared, spec_file):
     assert result["key"] in [run["key"] for run in json.loads(out)["runs"]]
     code, out, _ = call("tokens", result["key"], "--json", "--shift", "2")
     assert [row["position"] for row in json.loads(out)["tokens"]][:2] == [1, 2]
+
+
+@pytest.mark.parametrize(("config", "queued"), [("Gemma2Config", 0), ("GlmConfig", 1)])
+def test_a_model_that_cannot_be_read_exits_2(call, shared, spec_file, tmp_path, config, queued):
+    """By its config alone nothing is queued; what only the weights tell ends the job at once."""
+    tiny.make_other(tmp_path / "model", config)
+    before, model = len(shared.client.jobs()), ["--model", str(tmp_path / "model")]
+    code, _, err = call("run", spec_file(first=230), *model)
+    assert (code, len(shared.client.jobs()) - before) == (2, queued)
+    assert "model.id: " in err
+    assert "cannot be measured: " in err.replace("\n", " ")
+    if not queued:
+        assert call("run", spec_file(first=230), *model, "--dry")[:2] == (2, "")
 
 
 def test_prompts_from_a_file_are_the_samples(call, tmp_path):

@@ -230,6 +230,47 @@ def test_the_kind_decides_which_spec_it_is():
 # ---- the registry
 
 
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        *[("RKV", {"kind": "rkv"}), ("r-kv", {"kind": "rkv"}), ("FullKV", {"kind": "full"})],
+        *[("full_kv", {"kind": "full"}), ("Streaming LLM", {"kind": "streaming"})],
+        ("snapkv.original", {"kind": "snapkv", "preset": "original"}),
+        ("SnapKV.KVPress", {"kind": "snapkv", "preset": "kvpress"}),
+        ("snapkv.rkv_decode", {"kind": "snapkv", "preset": "decode"}),
+        ("rpc.paper", {"kind": "rpc", "preset": "paper"}),
+        ("streamingllm.paper", {"kind": "streaming", "positions": "cache"}),
+    ],
+)
+def test_names_are_taken_as_papers_and_codes_write_them(name, own):
+    assert MEMORIES.build({"kind": name}) == MEMORIES.build(own)
+    assert MEMORIES[name] is MEMORIES.find(name) is MEMORIES[own["kind"]]
+    assert decode_runs.make(methods=[{"kind": name}], budgets=[300]) == (
+        decode_runs.make(methods=[own], budgets=[300])
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "says"),
+    [
+        ({"kind": "SNAPVK"}, "kind", "unknown memory 'SNAPVK'; did you mean 'snapkv'?"),
+        ({"kind": "streaming.papr"}, "kind", "did you mean 'streaming.paper'?"),
+        ({"kind": "full.paper"}, "kind", "full has no preset 'paper'; write full"),
+        ({"kind": "SnapVK.original"}, "kind", "unknown memory 'SnapVK.original'; did you mean"),
+        ({"kind": "snapkv.paper"}, "preset", "must be one of decode, original, kvpress, custom"),
+        ({"kind": ""}, "kind", "unknown memory ''; known: beacon, "),
+        ({"kind": 3}, "kind", "unknown memory 3; known: "),
+        ({"kind": "rpc.paper", "preset": "paper"}, "preset", "is said by 'rpc.paper' already"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_what_is_close(given, field, says):
+    with pytest.raises(SpecError) as caught:
+        MEMORIES.build(given)
+    (error,) = caught.value.errors
+    assert error.field == f"memory.{field}"
+    assert says in error.message
+
+
 def test_a_registry_imports_what_fills_it_at_the_first_look(monkeypatch):
     import engine.registry
 

@@ -12,3 +12,9 @@ from engine.eviction import (  # noqa: F401  (each registers itself)
     streaming,
     tova,
 )
+from engine.registry import MEMORIES
+
+MEMORIES.presets |= {
+    "streaming.original": {"positions": "original"},
+    "streaming.paper": {"positions": "cache"},
+}

@@ -81,6 +81,12 @@ def test_another_kind_of_memory_keeps_the_options_that_it_has(here):
     assert full["spec"]["control"] is None
     assert pooled["spec"]["memory"]["window"] == 8
     assert (h2o["spec"]["memory"]["kind"], h2o["errors"]) == ("h2o", [])
+    start = OPEN | {"memory": {"kind": "snapkv", "budget": 96, "obs_window": 16}}
+    kinds = ["snapkv.original", "rpc.paper", "RKV"]
+    found = [line["spec"]["memory"] for line in vary(here, "memory.kind", kinds, start)["specs"]]
+    assert [memory["budget"] for memory in found] == [96, 96, 96]
+    assert [memory.get("preset") for memory in found] == ["original", "paper", None]
+    assert (found[2]["kind"], found[2]["obs_window"]) == ("rkv", 16)
     found = vary(here, "budget", [64, 96], OPEN | {"memory": {"kind": "h2o"}})["specs"]
     assert [line["spec"]["memory"]["budget"] for line in found] == [64, 96]
     assert [line["phrase"].split(",")[0] for line in found] == ["h2o 64", "h2o 96"]

@@ -95,12 +95,13 @@ def at(spec: dict, field: str, value: Any) -> dict:
 
 
 def _shared(part: str, kind: Any, table: dict) -> dict:
-    """Options that the new kind has too: a stride stays a stride."""
+    """Options that the new kind has too: a stride stays a stride.  A preset has its own."""
+    from engine.eviction.spec import SHARED
     from engine.registry import MEMORIES, TASKS
 
     kinds = {"memory": MEMORIES, "task": TASKS}.get(part, {})
     cls = kinds.get(kind) if isinstance(kind, str) else None
-    own = getattr(cls, "__dataclass_fields__", {})
+    own = SHARED if cls and "." in kind else getattr(cls, "__dataclass_fields__", {})
     return {name: value for name, value in table.items() if name in own}
 
 

@@ -21,6 +21,7 @@ def cautions(
     return [
         *_unasked(spec, facts, copies[:LOOKED_AT]),
         *_idle(spec, copies[:LOOKED_AT]),
+        *unrenewed(spec.memory),
         *_pair(samples[0]),
         *_few(samples),
         *_weak(spec),
@@ -64,6 +65,22 @@ def _idle(spec: Any, copies: list[Copy]) -> list[str]:
         f"Nothing is evicted: the budget holds all of the {longest:,} tokens. Lower it, or take a "
         "longer prompt."
     ]
+
+
+def unrenewed(memory: Any) -> list[str]:
+    """A sweep's beacons that one event after another finds as they were."""
+    if not frozen(memory) or memory.when != "streamed":
+        return []
+    return [
+        "An event comes before the latest queries are new: beacons are renewed at events alone. A "
+        "larger budget renews them in between."
+    ]
+
+
+def frozen(memory: Any) -> bool:
+    """Whether a method has beacons that only its events renew (SCIENCE §6.1)."""
+    stays = getattr(memory, "renewed_at_events_only", False)
+    return stays and memory.n_beacon > 0 and memory.selector not in ("initial", "recent")
 
 
 def slow(spec: Any) -> list[str]:

@@ -135,6 +135,7 @@ class Results:
     def _compute(self, run: Run, spec: SweepSpec) -> dict:
         from engine.analysis.benchmark import combined
         from engine.analysis.report import report
+        from engine.cautions import unrenewed
 
         answers = self.store.answers(run.id)
         if not len(answers):
@@ -155,6 +156,7 @@ class Results:
             control_name=_control_name(spec),
             adjacent_pairs=getattr(spec.task, "adjacent_pairs", False),
         )
+        made["warnings"] += unrenewed(spec.memory)
         if getattr(spec.task, "one_token", False) and spec.stride:
             made["combined"] = combined(answers, spec.stride, seed=spec.settings.seed)
         return clean(NOTHING | {"modulus": spec.settings.modulus} | made)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import comparing
 import decode_runs
 import pytest
 import tiny
@@ -106,6 +107,30 @@ def test_warnings_say_what_a_budget_does_not_do(tokenizer):
     assert "3 prompts" in told()
 
 
+@pytest.mark.parametrize(
+    "options", [{"n_beacon": 0}, {"selector": "recent"}, {"selector": "initial"}]
+)
+def test_a_method_without_beacons_that_are_renewed_has_none_that_stay(tokenizer, options):
+    made = decode_runs.make(methods=[{"kind": "beacon"} | options])
+    warnings = decode_plan.plan(made, tokenizer, FACTS)["warnings"]
+    assert not any("renewed" in text for text in warnings)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        *[({"budget": 128}, True), ({"budget": 160}, False), ({"selector": "recent"}, False)],
+        *[({"n_beacon": 0}, False), ({"when": "after_context"}, False)],
+    ],
+)
+def test_a_sweep_says_that_beacons_are_renewed_at_events_alone(tokenizer, options, told):
+    from engine.plan import plan
+
+    memory = {"kind": "beacon", "budget": 128} | options
+    made = plan(SweepSpec.from_dict({"memory": memory, "samples": 2}), tokenizer, FACTS)
+    assert any("beacons are renewed at events alone" in text for text in made["warnings"]) == told
+
+
 def test_a_measured_speed_takes_the_guess_s_place(tokenizer):
     spec = decode_runs.make()
     cost = decode_plan.plan(spec, tokenizer, FACTS, speed=100.0)["estimate"]
@@ -131,6 +156,17 @@ def test_a_sweep_takes_a_memory_that_evicts(tokenizer, name):
     idle = resident(spec.memory, 0, made["length"][1], "streamed").events == 0
     if spec.memory.when == "streamed":
         assert any("Nothing is evicted" in text for text in made["warnings"]) == idle
+
+
+def test_a_sweep_s_report_says_so_too(tmp_path):
+    here = comparing.Here(tmp_path)
+    for stays, event in ((True, 4), (False, 32)):
+        memory = {"kind": "beacon", "budget": 128, "event": event}
+        spec = comparing.spec(0, memory=memory, modulus=8 if stays else 64)
+        run = comparing.store_run(here.store, spec, comparing.curve(4, 0.2))
+        told = here.engine.results.report(here.store.run(run))["warnings"]
+        assert any("renewed at events alone" in text for text in told) == stays
+    here.close()
 
 
 def test_a_sweep_s_cost_counts_what_is_held_at_the_question(monkeypatch):

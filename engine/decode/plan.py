@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from engine.cautions import FEW_SAMPLES, slow
+from engine.cautions import FEW_SAMPLES, frozen, slow
 from engine.estimate import (
     MAX_COPIES,
     MAX_SECONDS,
@@ -274,11 +274,10 @@ def warnings(spec: Any, made: list[Arm], lines: list[dict], length: int) -> list
             "Budgets are the methods' own: at one budget they hold different numbers of entries "
             "on average. Set fair to time_average to compare them at the same."
         )
-    frozen = [a.label for a in made[1:] if getattr(a.memory, "renewed_at_events_only", False)]
-    if frozen:
+    if still := [arm.label for arm in made[1:] if frozen(arm.memory)]:
         found.append(
             f"An event comes before the latest queries are new: beacons of "
-            f"{_few(list(dict.fromkeys(frozen)))} are renewed at events alone. A larger budget "
+            f"{_few(list(dict.fromkeys(still)))} are renewed at events alone. A larger budget "
             "renews them in between."
         )
     if spec.samples < FEW_SAMPLES:

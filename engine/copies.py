@@ -110,10 +110,11 @@ def lead_fillers(index: int, modulus: int) -> int:
     residue groups would differ in their mean position.  G = u + v with u, v uniform on R makes mean
     and variance equal in all groups, exactly after R² samples.  The lattice visits
     all residues of G in each run of R samples, so the means are equal after any multiple of R.
+    Each run is a step away from the last, not beside it: the variances are near before R² too.
     Sample 0 has none.
     """
     step, stride = _coprime(modulus, 0.382), _coprime(modulus, 0.618)
-    u, v = index * step, index * (stride - step) + index // modulus
+    u, v = index * step, index * (stride - step) + index // modulus * step
     return u % modulus + v % modulus
 
 

@@ -100,7 +100,10 @@ NAME = "model.layers.0.self_attn.pool.gate"
         ),
         (lambda t: t[NAME].view(-1)[5].fill_(float("nan")), f"{NAME} holds numbers that are not f"),
         (lambda t: t[NAME].view(-1)[5].fill_(float("inf")), f"{NAME} holds numbers that are not f"),
-        (lambda t: t.update({NAME: t[NAME].int()}), f"{NAME} holds numbers that are not f"),
+        (
+            lambda t: t.update({NAME: t[NAME].int()}),
+            f"{NAME} is of dtype int32; a floating-point one works",
+        ),
     ],
     ids=["missing", "none", "extra", "shape", "nan", "inf", "whole"],
 )

@@ -132,6 +132,33 @@ def test_target_positions_have_equal_mean_and_variance_in_all_residue_groups():
                 assert np.ptp([statistic(group) for group in groups]) < 1e-9
 
 
+def spread_of_variance(leads: list[int], modulus: int) -> float:
+    """The largest residue group's variance of target positions minus the smallest."""
+    groups = [[p + (residue - p) % modulus for p in leads] for residue in range(modulus)]
+    return float(np.ptp([np.var(group) for group in groups]))
+
+
+@pytest.mark.parametrize("modulus", [8, 12, 15, 20, 24, 30, 32, 48])
+def test_variances_are_equal_at_the_square_and_nearer_than_random_before_it(modulus):
+    """Most runs stop before R² samples: 192 of 576 at 24 residues."""
+    square = [lead_fillers(i, modulus) for i in range(modulus**2)]
+    assert sorted(square) == sorted(u + v for u in range(modulus) for v in range(modulus))
+    assert spread_of_variance(square, modulus) < 1e-9
+    few, rng = 8 * modulus, np.random.default_rng(modulus)
+    random = [
+        spread_of_variance(rng.integers(0, modulus, (2, few)).sum(0).tolist(), modulus)
+        for _ in range(50)
+    ]
+    assert spread_of_variance(square[:few], modulus) < 0.9 * np.mean(random)
+
+
+def test_at_the_presets_size_each_residues_variance_is_near_the_equal_one():
+    for count in (192, 288):
+        leads = [lead_fillers(i, 24) for i in range(count)]
+        groups = [[p + (residue - p) % 24 for p in leads] for residue in range(24)]
+        assert all(abs(np.var(group) / 143.75 - 1) < 0.15 for group in groups)
+
+
 def test_sample_0_has_no_fillers_of_its_own():
     assert [lead_fillers(0, modulus) for modulus in range(1, 40)] == [0] * 39
 

@@ -175,6 +175,20 @@ def test_rivals_are_values_of_other_records(own):
         assert sample.answer_text.strip() in WORDS
 
 
+@pytest.mark.parametrize("protocol", ["in_sequence", "outer"])
+def test_all_other_values_can_be_rivals(own, protocol):
+    """Then gold competes with the whole set; those of other records come first."""
+    task = Pairs(records=24, rivals=63)
+    for sample, copies in zip(*sampled(own, task, protocol, n=3), strict=True):
+        held = {pair[1] for pair in records_in(sample, of_own).values()}
+        assert set(sample.rivals[:23]) == held - {sample.answer[0]}
+        assert {*sample.rivals, *sample.answer} == set(range(FILLERS + 1, FILLERS + 1 + SYMBOLS))
+        assert len(sample.rivals) == SYMBOLS - 1
+        assert {copy.rivals for copy in copies} == {sample.rivals}
+        few = replace(task, rivals=3).samples(own, 3, 0)[sample.index]
+        assert few.rivals == sample.rivals[:3]
+
+
 # ---- tokenizers of other models
 
 

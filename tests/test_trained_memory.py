@@ -101,6 +101,7 @@ def test_a_controlled_model_brings_its_memory(folder):
     [
         ("was trained with 8, not 12", "memory.window", {"memory": {"window": 12}}),
         ("was trained with 8, not 4", "memory.stride", {"memory": {"window": 8, "stride": 4}}),
+        ("was trained with 8, not 6", "memory.stride", {"memory": {"stride": 6}}),
         ("stride: exceeds the window", "memory.stride", {"memory": {"window": 4, "stride": 8}}),
         ("choose trained", "memory.kind", {"memory": {"kind": "pooled"}}),
         ("choose trained", "memory.kind", {"memory": {"kind": "full"}}),
@@ -108,6 +109,11 @@ def test_a_controlled_model_brings_its_memory(folder):
         ("choose full", "memory.kind", {"model": "full-sparse", "memory": {"kind": "pooled"}}),
         ("choose pooled or full", "memory.kind", {"model": "smollm2-135m"}),
         ("choose pooled or full", "memory.kind", {"model": "org/other"}),
+        (
+            "choose pooled or full",
+            "memory.kind",
+            {"model": "org/other", "memory": {"kind": "trained", "stride": 6}},
+        ),
         ("phasescope train w4s4", "model.id", {"model": "w4s4"}),
         ("20 residues do not fit stride 8", "modulus", {"modulus": 20}),
         ("8 residues do not fit stride 8", "modulus", {"modulus": 8}),

@@ -34,7 +34,7 @@ class Trained:
     learned = True  # gates that only the weights know
 
     def check(self) -> list[FieldError]:
-        if self.stride > self.window:
+        if self.window and self.stride > self.window:
             return [FieldError("stride", "exceeds the window")]
         return []
 
@@ -44,7 +44,7 @@ class Trained:
 
         found = shelf.describe(name)
         if found is None:
-            if self.stride:  # a run from elsewhere: its grid is written in its spec
+            if self.stride and self.window:  # a run from elsewhere: its grid is written in its spec
                 return self
             if shelf.missing(name):
                 told = f"{name} is not here yet; run `phasescope train {name}`"

@@ -52,7 +52,12 @@ class Pairs:
     pitch: int = option(
         0, "0: records anywhere; n: one every n places, all at one phase", low=0, high=1024
     )
-    rivals: int = option(3, "values of other records whose probability is followed", low=0, high=16)
+    rivals: int = option(
+        3,
+        "other values whose probability is followed, those of other records first; at most all",
+        low=0,
+        high=1023,
+    )
 
     size_field = "records"
     adjacent_pairs = True
@@ -110,8 +115,9 @@ class Pairs:
         rng = np.random.default_rng([seed, index, 1])
         keys, values = (pool[draw(rng, 1, len(pool), self.count)[0]] for _ in range(2))
         fill = fillers[rng.integers(0, len(fillers), self.places)]
-        # Outer padding drops some of few records: the followed ones stand in every copy.
-        rivals = [int(v) for v in values[1 : 1 + min(self.rivals, self.count // 2)]]
+        # Outer padding drops the last of few records: the first followed stand in every copy.
+        others = [*values[1:], *sorted({*pool} - {*values})]
+        rivals = [int(v) for v in others[: self.rivals]]
         layout = Layout(self, lead, keys, values, fill, seed)
         middle = self.first + (self.places - self.first) // 4 + int(rng.integers(0, 24))
         most = self.pitch * self.count - 1 if self.pitch else self.places - 2

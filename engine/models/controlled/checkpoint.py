@@ -126,7 +126,7 @@ def save_model(path: Path, model: Any, recipe: Recipe, notes: dict[str, Any]) ->
 
 def load_model(path: Path, dtype: str = "float32") -> Any:
     """The model of a file, on the CPU; SpecError names a tensor that is missing, too many, of
-    another shape or not finite.
+    another shape, of whole numbers or not finite.
     """
     import torch
 
@@ -144,7 +144,10 @@ def load_model(path: Path, dtype: str = "float32") -> Any:
         if tensor.shape != parameter.shape:
             shapes = f"{tuple(tensor.shape)}, not {tuple(parameter.shape)}"
             raise refuse(path, f"the shape of {name} is {shapes}")
-        if not tensor.is_floating_point() or not bool(torch.isfinite(tensor).all()):
+        if not tensor.is_floating_point():
+            held = str(tensor.dtype).removeprefix("torch.")
+            raise refuse(path, f"{name} is of dtype {held}; a floating-point one works")
+        if not bool(torch.isfinite(tensor).all()):
             raise refuse(path, f"{name} holds numbers that are not finite")
     model = Controlled(found.config)
     for name, parameter in model.named_parameters():

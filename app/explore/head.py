@@ -32,6 +32,7 @@ MEASURES = {
     "token": "the mean probability of an answer token",
     "accuracy": "the share of copies whose answer is the first choice",
 }
+TRAINED = ("full", "trained")  # memories that a model was trained with
 STATUS = {
     "queued": "Waiting for the worker",
     "running": "Measuring",
@@ -61,7 +62,7 @@ def _context(subject: Subject) -> str:
         plan.get("phrase") or (subject.run or {}).get("phrase") or subject.spec["memory"]["kind"]
     )
     parts = [subject.title, names.get(model, model), phrase]
-    parts += ["training-free"] if subject.stride else []
+    parts += [] if subject.spec["memory"]["kind"] in TRAINED else ["training-free"]
     line = " · ".join(escape(str(p)) for p in parts)
     flags = []
     if (subject.run or {}).get("stale"):
@@ -103,7 +104,9 @@ def doubt(subject: Subject) -> str:
     if not plan:
         return "Correct the fields marked at the left; nothing runs until then."
     warnings = " ".join(sentence(w).rstrip(".") + "." for w in plan.get("warnings") or ())
-    return f"{estimate(plan)}. Run shows at which phase the answer fades. {warnings}".strip()
+    noun = "document" if subject.protocol == "pair" else "phase"
+    told = f"Run shows whether the answer depends on the {noun}."
+    return f"{estimate(plan)}. {told} {warnings}".strip()
 
 
 def estimate(plan: dict) -> str:

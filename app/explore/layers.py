@@ -95,15 +95,14 @@ def _result(subject: Subject, scan: dict) -> None:
         alt="Points: probability of the answer by compressed layer",
         width=1200,
     )
-    suggestion = scan.get("suggestion")
-    if not suggestion:
-        text("note", "No layer stands out: compressing any one of them costs about the same.")
-        return
-    text("note", f"Compress {suggestion}: the others cost most.")
+    suggestion = scan["suggestion"]
+    told = f"Compress {suggestion}: the others cost most."
+    text("note", told if keep else "No layer stands out: none costs much more than the others.")
     place = fields.widget_key("memory", subject.spec["memory"]["kind"], "layers")
 
     def use() -> None:
         state.put(place, suggestion)
 
     same = subject.spec["memory"].get("layers") == suggestion
-    st.button("Use these layers", key="use-layers", on_click=use, disabled=same)
+    if keep or not same:
+        st.button("Use these layers", key="use-layers", on_click=use, disabled=same)

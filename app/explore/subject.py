@@ -65,12 +65,17 @@ class Subject:
 
     @property
     def one_answer(self) -> bool:
-        """Whether the answer shown is every prompt's: drawn prompts have answers of their own."""
-        return bool(self.rivals) or int(self.spec.get("samples") or 1) == 1
+        """Whether the plan's answer and rivals are every prompt's: drawn prompts have their own."""
+        samples = int(self.spec.get("samples") or 1)
+        prompts = (self.spec["task"].get("prompts") or ())[:samples]
+        told = {(p["answer"], *(p.get("rivals") or ())) for p in prompts}
+        return samples == 1 or len(told) == 1
 
     @property
     def rivals(self) -> list[str]:
-        return [r["text"] for r in (self.plan or {}).get("rivals") or ()]
+        """Names of the rivals, in the order of their columns: tokens where all prompts agree."""
+        told = [r["text"] for r in (self.plan or {}).get("rivals") or ()]
+        return told if self.one_answer else [str(n) for n in range(1, len(told) + 1)]
 
     @property
     def preset(self) -> dict | None:

@@ -12,6 +12,8 @@ from app.figures.theme import look_of
 from app.style import text
 from app.words import number, visible
 
+ALL = "mean over copies"  # where no stride makes phases
+
 
 def sample_choice(subject: Subject, where: str) -> int:
     """Which prompt is looked at; part of the link."""
@@ -52,9 +54,13 @@ def top_tokens(subject: Subject) -> None:
         text("note", "No token rows were stored for this prompt.")
         return
     wide = frame.assign(cell=frame["token"] + "   " + frame["probability"].map(number))
-    noun = "document" if subject.protocol == "pair" else "phase"
     table = wide.pivot(index="place", columns="phase", values="cell")
-    table.columns = [f"{noun} {c}" for c in table.columns]
+    if stride:
+        noun = "document" if subject.protocol == "pair" else "phase"
+        table.columns = [f"{noun} {c}" for c in table.columns]
+    else:  # one group of all copies
+        table.columns = [ALL]
+        frame = frame.drop(columns="phase")
     st.dataframe(
         table.fillna("").reset_index(names="rank"), hide_index=True, width="stretch", key="top"
     )
@@ -80,6 +86,8 @@ def answer_tokens(
     if not len(own):
         return
     wide = _by_group(own, "AB" if pair else None)
+    if not pair and not subject.stride:
+        wide.columns = [ALL]
     if pair and control is not None and len(control):
         flat = _by_group(frames.answer_tokens(control, None, pair), "AB")
         wide = wide.join(flat.rename(columns=lambda c: f"{c}, full cache"))
@@ -94,8 +102,8 @@ def answer_tokens(
         else f"token {k + 1}"
         for k in wide.index
     ]
-    told = "Each answer token by its own phase" if not pair else "Each answer token, both documents"
-    text("chart-title", told, tag="div")
+    told = ", both documents" if pair else " by its own phase" if subject.stride else ""
+    text("chart-title", f"Each answer token{told}", tag="div")
     st.dataframe(
         wide.map(number).assign(answer=names).set_index("answer").reset_index(),
         hide_index=True,

@@ -23,6 +23,15 @@ def why(subject: Subject) -> None:
     if not plan:
         text("note", "The windows appear when the form is valid.")
         return
+    kind = subject.schema["memories"].get(subject.spec["memory"]["kind"]) or {}
+    if kind.get("evicts"):
+        text(
+            "note",
+            "This memory drops whole entries and pools none: there is no window around the target "
+            "to show.",
+        )
+        written(subject)
+        return
     if not stride:
         text(
             "note",

@@ -8,7 +8,7 @@ run: model
 	$(BIN)/phasescope dash
 
 test: model
-	@command -v chromium chromium-browser google-chrome >/dev/null || echo "browser tests will be skipped: no chromium on PATH (Debian: apt-get install chromium)"
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || echo "browser tests will be skipped: no chromium on PATH (Debian: apt-get install chromium)"
 	OMP_NUM_THREADS=1 PHASESCOPE_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 setup: .venv/ready

@@ -12,6 +12,7 @@ import secrets
 from urllib.parse import unquote_to_bytes
 
 from engine.access import Access, is_loopback
+from engine.paths import CHARACTERS
 
 LOCAL = {"127.0.0.1", "localhost", "[::1]"}
 MAX_BODY = 32_000_000
@@ -21,7 +22,6 @@ READABLE = re.compile(
     r"/(docs|openapi\.json|(runs|views)(/[0-9A-Za-z]{1,64})?\.(json|csv|parquet)"
     r"|runs/[0-9A-Za-z]{1,64}/([a-z]{1,20}/)?[a-z_]{1,20}\.(json|csv|parquet))"
 )
-CHARACTERS = 4  # of a token, for the size that is told
 
 
 class TooLarge(Exception):

@@ -1,4 +1,4 @@
-"""Where state lives: one folder, which PHASESCOPE_HOME overrides."""
+"""Where state lives: one folder, which PHASESCOPE_HOME overrides; and a file read up to a cap."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 from platformdirs import user_data_path
+
+CHARACTERS = 4  # of a token, for the size that is told
 
 
 def home() -> Path:
@@ -27,3 +29,19 @@ def models() -> Path:
 def data() -> Path:
     """The shipped data folder beside the packages."""
     return Path(__file__).resolve().parent.parent / "data"
+
+
+def read_capped(path: Path, most: int) -> bytes:
+    """A file's content; ValueError with the reason where it cannot be read or is too large."""
+    try:
+        with path.expanduser().open("rb") as file:  # no more than is taken: it may be /dev/zero
+            content, size = file.read(most + 1), os.fstat(file.fileno()).st_size
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ValueError(f"{path} cannot be read: {reason}") from None
+    if len(content) > most:
+        cap = f"{most / 1e6:.0f} MB"
+        told = f"{size / 1e6:,.0f} MB, about {size // CHARACTERS:,} tokens of text"
+        more = f"has {told}; the cap is {cap}" if size > most else f"is larger than {cap}"
+        raise ValueError(f"{path} {more}")
+    return content

@@ -37,7 +37,7 @@ FEATURED = {
     ),
 }
 ABOUT = ("title", "caption", "note")
-MAX_TOML = 32 << 20  # bytes
+MAX_TOML = 32_000_000  # bytes
 
 
 class Preset(NamedTuple):
@@ -112,14 +112,9 @@ def find(name: str) -> Preset:
 def read_toml(path: Path) -> dict:
     """A spec file as a dict; SpecError with the line where it is no TOML."""
     try:
-        path = path.expanduser()
-        with path.open("rb") as file:  # no more than a spec can hold: it may be /dev/zero
-            content = file.read(MAX_TOML + 1)
-    except (OSError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise _refused(f"{path} cannot be read: {reason}") from None
-    if len(content) > MAX_TOML:
-        raise _refused(f"{path} is larger than {MAX_TOML >> 20} MB")
+        content = paths.read_capped(path, MAX_TOML)
+    except ValueError as error:
+        raise _refused(str(error)) from None
     try:
         return tomllib.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

@@ -93,6 +93,19 @@ def test_every_make_target_in_the_readme_exists():
         assert f"\n{target}:" in makefile, target
 
 
+@pytest.mark.parametrize("name", ["chromium", "chromium-browser", "google-chrome", ""])
+def test_make_test_finds_the_browser_by_each_of_its_names(name, tmp_path):
+    makefile = (ROOT / "Makefile").read_text()
+    (recipe,) = re.findall(r"^\t@(command -v chromium.+)$", makefile, re.MULTILINE)
+    if name:
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(
+        ["/bin/sh", "-c", recipe], env={"PATH": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert ("will be skipped" in done.stdout) is (not name)
+
+
 def test_every_file_in_the_readme_exists():
     tree = README.split("```\nengine/")[1].split("```")[0]
     for line in ("engine/" + tree).splitlines():

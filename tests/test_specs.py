@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import tiny
@@ -100,6 +101,27 @@ def test_a_spec_file_that_is_none_is_told(tmp_path, content, told):
     file.write_bytes(content)
     with pytest.raises(SpecError, match=told):
         read_toml(file)
+
+
+@pytest.mark.parametrize(
+    ("read", "told"),
+    [
+        (read_toml, "has 300 MB, about 75,000,000 tokens of text; the cap is 32 MB"),
+        (words.prompts, "has 300 MB, about 75,000,000 tokens of text; the cap is 64 MB"),
+        (words.reasoning, "has 300 MB, about 75,000,000 tokens of text; the cap is 64 MB"),
+    ],
+)
+def test_of_a_file_too_large_its_own_size_is_told(tmp_path, read, told):
+    file = tmp_path / "large"
+    with file.open("wb") as made:
+        made.truncate(300_000_000)  # a hole: it takes no place
+    with pytest.raises(SpecError, match=told):
+        read(file)
+
+
+def test_a_file_without_an_end_is_too_large():
+    with pytest.raises(SpecError, match="/dev/zero is larger than 32 MB"):
+        read_toml(Path("/dev/zero"))
 
 
 def test_a_spec_file_may_begin_with_a_byte_order_mark(tmp_path):

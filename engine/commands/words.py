@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from engine.paths import read_capped
 from engine.registry import FieldError, SpecError, shown
 
 
@@ -120,8 +121,6 @@ def reasoning(path: Path) -> list[dict]:
 
 def _content(path: Path, most: int) -> bytes:
     try:
-        with path.expanduser().open("rb") as file:  # no more than is taken: it may be /dev/zero
-            return file.read(most + 1)
-    except (OSError, RuntimeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise SpecError(FieldError("prompts", f"{path} cannot be read: {reason}")) from None
+        return read_capped(path, most)
+    except ValueError as error:
+        raise SpecError(FieldError("prompts", str(error))) from None

@@ -6,7 +6,7 @@ Knows tasks, copies and a memory's grid.  Loads no weights and asks no model.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ import torch
 from engine.build import built
 from engine.build import scored as scored_tokens
 from engine.cautions import cautions
-from engine.copies import SLOTS, Copy, LogicalSample
+from engine.copies import SLOTS, Copy, LogicalSample, lead_fillers
 from engine.costs import density
 from engine.estimate import estimate
 from engine.tasks.text import piece
@@ -26,14 +26,16 @@ def plan(spec: Any, tokenizer: Any, facts: Any, speed: float | None = None) -> d
     """What will run, as JSON: token strip, design table, estimate, warnings.
 
     `speed`: tokens per second measured on this machine, if known.  Token texts are raw.  Of a large
-    run the first PREVIEWED copies stand for all: their lengths, their design table.
+    run the first PREVIEWED copies stand for all: their lengths, and their design table where a task
+    has no law for its targets' places (`designed`: of how many prompts the table is).
     """
     most = max(PREVIEWED // spec.settings.modulus, 1)
     samples, copies = built(spec, tokenizer, facts, speed, most)
     count = len(copies) * spec.settings.samples // len(samples)
     lengths = [len(copy.tokens) for copy in copies]
     scored = float(np.mean([*map(scored_tokens, copies)]))
-    sample, table = samples[0], design(copies)
+    sample, places = samples[0], _places(spec, samples, copies)
+    table = design(places)
     cost = estimate(spec, facts, count, round(scored), speed)
     result = {
         "key": spec.key,
@@ -50,6 +52,7 @@ def plan(spec: Any, tokenizer: Any, facts: Any, speed: float | None = None) -> d
         "filler": {"text": piece(tokenizer, sample.filler), "id": sample.filler},
         "strip": _strip(spec, tokenizer, facts, sample, copies[0]),
         "design": table,
+        "designed": len({place.sample for place in places}),
         "model": {"n_layers": facts.n_layers, "q_heads": facts.q_heads},
         "density": density(spec),
         "estimate": cost.to_dict(),
@@ -135,22 +138,48 @@ def _origin(spec: Any, copy: Copy) -> int:
     return getattr(spec.memory, "origin", 0) + moved
 
 
-def design(copies: list[Copy]) -> list[dict]:
+class Place(NamedTuple):
+    """Where one copy has its target and its query."""
+
+    sample: int
+    residue: int
+    target: int
+    query: int
+    length: int
+
+
+def _places(spec: Any, samples: list[LogicalSample], copies: list[Copy]) -> list[Place]:
+    """Those of all copies where a layout sets them, else those of the copies that were made."""
+    first, modulus = copies[0], spec.settings.modulus
+    if samples[0].layout is None:
+        return [
+            Place(c.sample, c.residue, c.target[0], c.query_position, len(c.tokens)) for c in copies
+        ]
+    starts = [first.target[0] + lead_fillers(i, modulus) for i in range(spec.settings.samples)]
+    return [
+        Place(i, at % modulus, at, first.query_position, len(first.tokens))
+        for i, start in enumerate(starts)
+        for at in range(start, start + modulus)
+    ]
+
+
+def design(places: list[Place]) -> list[dict]:
     """Per residue: copies, and mean and spread of their targets' positions (SCIENCE §2)."""
-    groups: dict[int, list[Copy]] = defaultdict(list)
-    for copy in copies:
-        groups[copy.residue].append(copy)
+    groups: dict[int, list[Place]] = defaultdict(list)
+    for place in places:
+        groups[place.residue].append(place)
     table = []
     for residue, group in sorted(groups.items()):
-        targets = [copy.target[0] for copy in group]
+        targets = [place.target for place in group]
         table.append(
             {
                 "residue": residue,
                 "n": len(group),
                 "target_mean": float(np.mean(targets)),
                 "target_sd": float(np.std(targets)),
-                "query_mean": float(np.mean([copy.query_position for copy in group])),
-                "length": float(np.mean([len(copy.tokens) for copy in group])),
+                "target_var": float(np.var(targets)),
+                "query_mean": float(np.mean([place.query for place in group])),
+                "length": float(np.mean([place.length for place in group])),
             }
         )
     return table

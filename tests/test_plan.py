@@ -6,11 +6,13 @@ import json
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from conftest import make_tokenizer
 
 from engine import estimate as cost
 from engine.build import build
+from engine.commands.shown import plan as show_plan
 from engine.models.facts import Facts
 from engine.plan import plan, shares
 from engine.presets import presets
@@ -163,7 +165,12 @@ def test_a_million_samples_are_refused_with_estimate_and_cap(tokenizer):
 
 def test_time_and_memory_have_caps(tokenizer, monkeypatch):
     monkeypatch.setattr(cost, "memory_limit", lambda: 500_000_000)
-    assert "of memory" in refused(tokenizer)[1].split("the cap on this machine is")[1]
+    told = refused(tokenizer)[1].split("the cap on this machine is 450 MB of memory: ")[1]
+    assert told.startswith("the model alone does not fit")
+    monkeypatch.setattr(cost, "memory_cap", lambda: 1_075_000_000)
+    told = refused(tokenizer)[1].split("of memory: ")[1]
+    assert told.startswith("a batch of ")
+    monkeypatch.undo()
     monkeypatch.setattr(cost, "memory_limit", lambda: 10**15)
     field, message = refused(tokenizer, replace(FACTS, parameters=70_000_000_000), samples=60_000)
     assert "the cap is 14 days" in message
@@ -189,6 +196,37 @@ def test_a_plan_of_a_large_run_is_made_from_its_first_copies(tokenizer, monkeypa
     shown = plan(spec_of(samples=50), tokenizer, FACTS)
     assert shown["copies"] == 400
     assert [row["n"] for row in shown["design"]] == [2] * 8
+    assert shown["designed"] == 2
+
+
+@pytest.mark.parametrize("protocol", ["in_sequence", "outer"])
+def test_the_design_of_pairs_is_of_all_prompts_though_few_are_made(
+    tokenizer, monkeypatch, protocol
+):
+    task = {"kind": "pairs", "records": 8, "symbols": 16, "places": 60, "first": 8}
+    spec = spec_of(task=task, samples=64, modulus=8, protocol=protocol)
+    whole = plan(spec, tokenizer, FACTS)
+    monkeypatch.setattr("engine.plan.PREVIEWED", 16)
+    shown = plan(spec, tokenizer, FACTS)
+    copies = build(spec, tokenizer, FACTS)
+    assert shown["designed"] == 64
+    assert shown["design"] == whole["design"]
+    for row in shown["design"]:
+        at = [c.target[0] for c in copies if c.residue == row["residue"]]
+        assert row["n"] == len(at) == 64
+        assert row["target_mean"] == pytest.approx(np.mean(at))
+        assert row["target_var"] == pytest.approx(np.var(at)) == pytest.approx(15.75)
+
+
+def test_a_design_of_part_of_the_prompts_says_so(tokenizer, monkeypatch, capsys):
+    words = "of the first 2 of 50 prompts"
+    show_plan(plan(spec_of(samples=50), tokenizer, FACTS))
+    assert words not in capsys.readouterr().out
+    monkeypatch.setattr("engine.plan.PREVIEWED", 16)
+    show_plan(plan(spec_of(samples=50), tokenizer, FACTS))
+    told = capsys.readouterr().out
+    assert words in told
+    assert "target_var" in told
 
 
 def test_layers_that_the_model_has_not_are_refused_at_the_field(tokenizer):

@@ -100,8 +100,10 @@ def plan(made: dict) -> None:
     print_text(f"filler: {cell(made['filler']['text'])}")
     out.print()
     _density(made)
-    columns = ["residue", "n", "target_mean", "target_sd", "query_mean", "length"]
-    print_table(columns, [[row[name] for name in columns] for row in made["design"]])
+    columns = ["residue", "n", "target_mean", "target_sd", "target_var", "query_mean", "length"]
+    done, asked = made["designed"], made["spec"]["samples"]
+    told = f"of the first {done} of {asked} prompts" if done < asked else ""
+    print_table(columns, [[row[name] for name in columns] for row in made["design"]], told)
     out.print()
     estimate(made)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 import os
 import platform
+from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,13 +38,17 @@ RUNTIME = 450_000_000  # torch, libraries and one slice of logits
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds and bytes of one run, its control included; `speed` in tokens per second."""
+    """Seconds and bytes of one run, its control included; `speed` in tokens per second.
+
+    `less`: what of the run would need less memory, and how much.
+    """
 
     seconds: float
     bytes: int
     tokens: int
     speed: float
     measured: bool
+    less: str = ""
 
     def to_dict(self) -> dict:
         source = "measured here" if self.measured else "guess"
@@ -58,7 +64,13 @@ def estimate(
     passes = 1 + (spec.control is not None) + spec.settings.scan * len(facts.full_layers) * cycle
     tokens = round(copies * length * passes)
     rate = speed or _guess(spec, facts, length)
-    return Estimate(tokens / rate, _bytes(spec, facts, copies, length), tokens, rate, bool(speed))
+
+    def held(batch: int, length: int) -> int:
+        return _bytes(spec, facts, copies, length, batch)
+
+    batch = min(spec.settings.batch, copies)
+    needs, less = held(batch, length), smaller(held, batch, length)
+    return Estimate(tokens / rate, needs, tokens, rate, bool(speed), less)
 
 
 def _guess(spec: Any, facts: Any, length: int) -> float:
@@ -97,9 +109,9 @@ def has_bf16() -> bool:
     return any(getattr(torch.cpu, name, bool)() for name in checks)
 
 
-def _bytes(spec: Any, facts: Any, copies: int, length: int) -> int:
+def _bytes(spec: Any, facts: Any, copies: int, length: int, batch: int) -> int:
     """Peak of the worker: weights, one batch (keys, values, mask, activations), and the copies."""
-    width, batch = facts.bytes_per_weight, min(spec.settings.batch, copies)
+    width = facts.bytes_per_weight
     weights = facts.parameters * width
     if spec.control is not None and spec.control.model != spec.model:
         weights *= 2
@@ -123,22 +135,42 @@ def _evicting(memory: Any, length: int) -> tuple[int, int]:
     return min(length, PIECE), resident(memory, 0, length, "streamed").peak
 
 
+def smaller(held: Callable[[int, int], int], batch: int, length: int) -> str:
+    """The largest batch that fits into this machine, else the longest prompt of one row; half of
+    what would fit by the estimate.  `held`: bytes of that batch and length.
+    """
+
+    def most(size: Callable[[int], int], asked: int) -> int:
+        found = bisect_right(range(1, asked + 1), memory_cap(), key=size)
+        return found if found < asked else asked // 2
+
+    if rows := most(lambda n: held(n, length), batch):
+        return f"a batch of {rows} needs about {size(held(rows, length))}"
+    if tokens := most(lambda n: held(1, n), length):
+        told = f"a batch of 1 with prompts of {tokens:,} tokens needs about"
+        return f"{told} {size(held(1, tokens))}"
+    return "the model alone does not fit; a smaller one does, or fewer bytes a weight"
+
+
+def memory_cap() -> int:
+    return int(MEMORY_SHARE * memory_limit())
+
+
 def check_caps(spec: Any, cost: Estimate, copies: int, field: str = "samples") -> None:
     """SpecError with the estimate and the cap that it passes."""
     told = (
         f"{copies:,} copies, {cost.tokens:,} tokens, about {duration(cost.seconds)} and "
         f"{size(cost.bytes)} of memory"
     )
-    memory = memory_limit()
     if copies > MAX_COPIES:
         most = MAX_COPIES // max(spec.settings.modulus, 1)
         raise refuse(
             field,
             f"this run would be {told}; the cap is {MAX_COPIES:,} copies: at most {most:,} samples",
         )
-    if cost.bytes > MEMORY_SHARE * memory:
-        cap = size(int(MEMORY_SHARE * memory))
-        raise refuse(field, f"this run would be {told}; the cap on this machine is {cap} of memory")
+    if cost.bytes > (cap := memory_cap()):
+        told = f"{told}; the cap on this machine is {size(cap)} of memory: {cost.less}"
+        raise refuse(field, f"this run would be {told}")
     if cost.seconds > MAX_SECONDS:
         raise refuse(field, f"this run would be {told}; the cap is {duration(MAX_SECONDS)}")
 

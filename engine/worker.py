@@ -151,7 +151,8 @@ class Office:
         except Cancelled:
             self.say(id, "cancelled")
         except Exception as error:
-            self.say(id, "failed", {"reason": reason(error), "trace": traceback.format_exc()})
+            trace = traceback.format_exc()
+            self.say(id, "failed", {"reason": reason(error, request), "trace": trace})
 
     def pulse(self) -> None:
         """Between two forwards: is there a cancel?  Whatever else has come waits."""
@@ -369,16 +370,16 @@ def expected_rows(spec: Any, copies: list, scanned: int) -> dict[str, int]:
     }
 
 
-def reason(error: Exception) -> str:
+def reason(error: Exception, request: dict) -> str:
     """One sentence for the user; the traceback goes to the log."""
     from engine.registry import SpecError
 
     if isinstance(error, SpecError):
         return str(error)
     if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
-        return (
-            "there was not enough memory; a smaller batch, a shorter prompt or bfloat16 needs less"
-        )
+        from engine.shortage import told
+
+        return told(request["spec"], request["do"] in JOBS)
     text = (str(error).strip().splitlines() or ["no reason given"])[0]
     return f"the computation failed ({type(error).__name__}: {text[:300]}); the log has more"
 

@@ -9,6 +9,7 @@ import decode_runs
 import pytest
 import tiny
 
+from engine import estimate as cost
 from engine.decode import plan as decode_plan
 from engine.eviction.arms import arms
 from engine.eviction.schedule import resident
@@ -87,13 +88,53 @@ def test_what_cannot_run_is_refused_before_it_runs(tokenizer, change, field):
 
 
 def test_caps_on_time_and_memory(tokenizer, monkeypatch):
-    monkeypatch.setattr(decode_plan, "memory_limit", lambda: 100_000)
+    monkeypatch.setattr(cost, "memory_limit", lambda: 100_000)
     with pytest.raises(SpecError, match="of memory; the cap on this machine"):
         decode_plan.plan(decode_runs.make(), tokenizer, FACTS)
     monkeypatch.undo()
     monkeypatch.setattr(decode_plan, "MAX_SECONDS", 1e-9)
     with pytest.raises(SpecError, match="the cap is"):
         decode_plan.plan(decode_runs.make(), tokenizer, FACTS)
+
+
+def needed(text):
+    """Bytes of "needs about 451 MB"."""
+    number, unit = text.split("needs about ")[1].split()
+    return float(number) * {"MB": 1e6, "GB": 1e9}[unit]
+
+
+@pytest.mark.parametrize("step", [1, 3, 5])
+def test_a_run_beyond_the_cap_is_told_the_batch_that_fits(tokenizer, monkeypatch, step):
+    spec = decode_runs.make(batch=6, samples=6)
+
+    def bytes_at(batch):
+        other = decode_runs.make(batch=batch, samples=6)
+        return decode_plan.plan(other, tokenizer, FACTS)["estimate"]["bytes"]
+
+    cap = (bytes_at(step) + bytes_at(step + 1)) // 2
+    monkeypatch.setattr(cost, "memory_cap", lambda: cap)
+    monkeypatch.setattr(decode_plan, "memory_cap", lambda: cap)
+    with pytest.raises(SpecError) as caught:
+        decode_plan.plan(spec, tokenizer, FACTS)
+    message = caught.value.errors[0].message
+    assert f"of memory: a batch of {step} needs about" in message
+    assert needed(message) <= cap + 1e6
+
+
+def test_where_no_batch_fits_the_longest_prompt_is_told():
+    def held(batch, length):
+        return 10_000_000 * batch * length
+
+    assert cost.smaller(held, 8, 10) == "a batch of 4 needs about 400 MB"  # all would fit: half
+    assert "prompts of 5 tokens needs about 50 MB" in cost.smaller(held, 1, 10)
+
+
+@pytest.mark.parametrize(
+    ("cap", "told"), [(75, "a batch of 1 with prompts of 7 tokens"), (5, "the model alone")]
+)
+def test_a_machine_too_small_for_one_row(monkeypatch, cap, told):
+    monkeypatch.setattr(cost, "memory_cap", lambda: cap)
+    assert cost.smaller(lambda batch, length: 10 * batch * length, 8, 10).startswith(told)
 
 
 def test_warnings_say_what_a_budget_does_not_do(tokenizer):
@@ -133,9 +174,9 @@ def test_a_sweep_says_that_beacons_are_renewed_at_events_alone(tokenizer, option
 
 def test_a_measured_speed_takes_the_guess_s_place(tokenizer):
     spec = decode_runs.make()
-    cost = decode_plan.plan(spec, tokenizer, FACTS, speed=100.0)["estimate"]
-    assert cost["seconds"] == pytest.approx(15 * 406 / 100)
-    assert cost["speed_source"] == "measured here"
+    told = decode_plan.plan(spec, tokenizer, FACTS, speed=100.0)["estimate"]
+    assert told["seconds"] == pytest.approx(15 * 406 / 100)
+    assert told["speed_source"] == "measured here"
 
 
 # ---- an evicting memory in a sweep

@@ -6,9 +6,12 @@ from collections import deque
 
 import decode_runs
 import pytest
+import tiny
+from test_decode_plan import FACTS
 
 from engine.decode import work as decode_work
 from engine.eviction.rows import TABLES
+from engine.specs import SweepSpec
 from engine.worker import Cancelled, Office
 
 
@@ -83,3 +86,29 @@ def test_a_decode_says_plan_batches_and_done(monkeypatch):
     assert set(contents[1]["tables"]) == set(TABLES)
     assert contents[-1] == {"provenance": {"seed": 0, "prompt_tokens": 400}}
     assert calls[0][2] == {(0, 0), (1, 0)}
+
+
+@pytest.mark.parametrize(
+    ("do", "says"),
+    [
+        ("decode", "a batch of 1 needs about"),
+        ("sweep", "a batch of 2 needs about"),
+        ("trace", "a shorter prompt or bfloat16 needs less"),
+    ],
+)
+def test_a_lack_of_memory_is_told_with_the_estimate(monkeypatch, do, says):
+    from engine.models import loader
+
+    def fail(self, request):
+        raise RuntimeError("CUDA out of memory. Tried to allocate 20 GiB")
+
+    monkeypatch.setattr(Office, do, fail)
+    monkeypatch.setattr(loader, "facts", lambda model: FACTS)
+    monkeypatch.setattr(loader, "load_tokenizer", lambda model: tiny.make_tokenizer())
+    made = SweepSpec.from_dict({"samples": 2}) if do == "sweep" else decode_runs.make()
+    office = Office(Pipe())
+    office.serve({"do": do, "id": 4, "spec": made.to_dict()})
+    ((_, kind, content),) = office.pipe.said
+    assert (kind, content["reason"].startswith("there was not enough memory")) == ("failed", True)
+    assert says in content["reason"]
+    assert ("the run's estimate is" in content["reason"]) == (do != "trace")

@@ -167,7 +167,7 @@ def test_time_and_memory_have_caps(tokenizer, monkeypatch):
     monkeypatch.setattr(cost, "memory_limit", lambda: 500_000_000)
     told = refused(tokenizer)[1].split("the cap on this machine is 450 MB of memory: ")[1]
     assert told.startswith("the model alone does not fit")
-    monkeypatch.setattr(cost, "memory_cap", lambda: 1_075_000_000)
+    monkeypatch.setattr(cost, "memory_cap", lambda: 1_000_000_000)
     told = refused(tokenizer)[1].split("of memory: ")[1]
     assert told.startswith("a batch of ")
     monkeypatch.undo()

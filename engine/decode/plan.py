@@ -12,16 +12,16 @@ from engine.cautions import FEW_SAMPLES, frozen, slow
 from engine.estimate import (
     MAX_COPIES,
     MAX_SECONDS,
-    MEMORY_SHARE,
     PIECE,
     RUNTIME,
     Estimate,
     compute_rate,
     duration,
     least_seconds,
-    memory_limit,
+    memory_cap,
     refuse,
     size,
+    smaller,
 )
 from engine.eviction.arms import Arm, arms, held_by, prompt_tokens
 from engine.eviction.spec import FULL, label, method_options
@@ -192,9 +192,9 @@ def check_caps(spec: Any, cost: Estimate) -> None:
         f"this run would be {spec.parts:,} parts, {cost.tokens:,} tokens, about "
         f"{duration(cost.seconds)} and {size(cost.bytes)} of memory"
     )
-    cap = MEMORY_SHARE * memory_limit()
-    if cost.bytes > cap:
-        raise refuse("batch", f"{told}; the cap on this machine is {size(int(cap))} of memory")
+    if cost.bytes > (cap := memory_cap()):
+        told = f"{told}; the cap on this machine is {size(cap)} of memory: {cost.less}"
+        raise refuse("batch", told)
     if cost.seconds > MAX_SECONDS:
         raise refuse("samples", f"{told}; the cap is {duration(MAX_SECONDS)}")
 
@@ -213,9 +213,13 @@ def estimate(
     else:
         groups = math.ceil(spec.samples / spec.batch)
         seconds = groups * sum(_seconds(spec, facts, arm, length) for arm in made)
-    return Estimate(
-        seconds, _bytes(spec, facts, length), tokens, tokens / max(seconds, 1e-9), bool(speed)
-    )
+
+    def held(batch: int, length: int) -> int:
+        return _bytes(spec, facts, length, batch)
+
+    rows, rate = min(spec.batch, spec.samples), tokens / max(seconds, 1e-9)
+    less = smaller(held, rows, length)
+    return Estimate(seconds, held(rows, length), tokens, rate, bool(speed), less)
 
 
 def _seconds(spec: Any, facts: Any, arm: Arm, length: int) -> float:
@@ -236,9 +240,9 @@ def _seconds(spec: Any, facts: Any, arm: Arm, length: int) -> float:
     return seconds + (spec.steps * rows / rate if writes else 0)
 
 
-def _bytes(spec: Any, facts: Any, length: int) -> int:
+def _bytes(spec: Any, facts: Any, length: int, rows: int) -> int:
     """Peak of the worker: weights, a batch's full cache twice, the activations of one piece."""
-    rows, width, total = min(spec.batch, spec.samples), facts.bytes_per_weight, length + spec.steps
+    width, total = facts.bytes_per_weight, length + spec.steps
     cache = 2 * facts.n_layers * facts.kv_heads * facts.head_dim * total * width
     piece = min(length, PIECE)
     if spec.prefill == "whole":

@@ -72,6 +72,14 @@ def test_the_readme_names_every_method(name):
     assert f"`{name}`" in README
 
 
+def test_every_preset_of_a_memory_in_the_readme_exists():
+    rows = re.findall(r"^\| `(\w+)` \| .*?presets (.+) \|$", README, re.MULTILINE)
+    assert rows
+    for kind, told in rows:
+        known = {o["name"]: o for o in MEMORIES.schema()[kind]["fields"]}["preset"]["choices"]
+        assert set(re.findall(r"`(\w+)`", told)) <= set(known), kind
+
+
 def test_every_command_in_the_readme_exists():
     """Each `phasescope …` line parses against the real command line, options included."""
     import typer.main

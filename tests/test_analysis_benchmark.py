@@ -38,6 +38,7 @@ def test_rules_by_a_loop(stride, away):
     gold, rivals = noisy()
     n, size = gold.shape
     told = by_rule(combined(made(gold, rivals), stride))
+    assert {row["chance"] for row in told.values()} == {1 / 4}
     curves = np.zeros((3, n, size))
     for s in range(n):
         for r in range(size):

@@ -39,14 +39,16 @@ def combined(
 
     Right is a *forced choice among gold and the followed rivals* at the first answer token, in all
     four rules alike: rows do not hold the rest of the vocabulary, so these numbers stand at or
-    above full-vocabulary accuracy and are compared with each other only.
+    above full-vocabulary accuracy and are compared with each other only.  `chance`: what a guess
+    among them scores.
 
     - "one run": gold's log-probability exceeds every rival's.
     - "mean log-probability": gold's mean over both readings exceeds every rival's mean.
     - "agreement": both readings are right; where their choices differ no answer is given
       (`answered`: the share of questions that get one).
     - "random jitter once": a question is read at one residue drawn at random, whatever its own.
-      Exact expectations: every residue then has the overall mean.
+      Exact expectations: every residue then has the overall mean, `worst` too; its `worst_case` is
+      that of one run.
 
     `mean`, `worst` (lowest residue), `gap` (max - min over residues), `folded_gap`, each with its
     interval except `gap`; `worst_case`: the share of questions that are right at whichever residue
@@ -79,7 +81,7 @@ def combined(
     ]
     rows[2]["answered"] = float(np.mean(right == mate))
     rows[3] |= {k: rows[0][k] for k in ("worst_case", "worst_case_low", "worst_case_high")}
-    return rows
+    return [row | {"chance": 1 / here.shape[2]} for row in rows]
 
 
 def _readings(answers: pd.DataFrame, size: int) -> dict[int, np.ndarray] | None:

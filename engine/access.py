@@ -59,19 +59,16 @@ class Access:
         if not self.demo:
             return
         settings = getattr(spec, "settings", spec)
-        tokens = (plan.get("estimate") or {}).get("tokens") or 0
-        errors = []
+        copies, tokens = plan["copies"], plan["tokens"]
         if settings.samples > DEMO_SAMPLES:
             told = f"a demo takes at most {DEMO_SAMPLES} prompts, not {settings.samples}"
-            errors.append(FieldError("samples", told))
-        elif (plan.get("copies") or 0) > DEMO_COPIES or tokens > DEMO_TOKENS:
+            raise SpecError(FieldError("samples", told))
+        if copies > DEMO_COPIES or tokens > DEMO_TOKENS:
             told = (
                 f"a demo takes at most {DEMO_COPIES} copies and {DEMO_TOKENS:,} tokens; this run "
-                f"has {plan.get('copies'):,} and {tokens:,}: fewer prompts or a shorter text fit"
+                f"has {copies:,} and {tokens:,}: fewer prompts or a shorter text fit"
             )
-            errors.append(FieldError("samples", told))
-        if errors:
-            raise SpecError(*errors)
+            raise SpecError(FieldError("samples", told))
 
 
 def is_loopback(host: str) -> bool:

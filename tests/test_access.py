@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import decode_runs
 import made_rows
 import pytest
 import streamlit as st
+import test_decode_plan
+import test_plan
+import tiny
 from fake_client import FakeClient
 from starlette.testclient import TestClient
 from streamlit.testing.v1 import AppTest
@@ -16,7 +20,9 @@ from typer.testing import CliRunner
 from app import services
 from engine import access, cli
 from engine.access import Access, check_host, chosen_token, login_files
+from engine.decode import plan as decode_plan
 from engine.owner import Engine
+from engine.plan import plan
 from engine.registry import SpecError
 from engine.service import make_app
 
@@ -180,22 +186,33 @@ def test_every_endpoint_that_changes_something_is_closed_to_readers(tmp_path):
 # ---- a demo
 
 
-def test_a_demo_takes_small_runs_alone():
-    class Spec:
-        samples = 4
-
-    small = Access(demo=True)
-    small.check(Spec, {"copies": 64, "estimate": {"tokens": 9_000}})
-    for plan in ({"copies": 300, "estimate": {"tokens": 9}}, {"estimate": {"tokens": 70_000}}):
-        with pytest.raises(SpecError, match="a demo takes"):
-            small.check(Spec, {"copies": 1} | plan)
-    Spec.samples = 9
+def test_a_demo_takes_small_runs_alone(tokenizer):
+    """Of plans as a service makes them."""
+    small, spec = Access(demo=True), test_plan.spec_of(samples=4, modulus=8)
+    made = plan(spec, tokenizer, test_plan.FACTS)
+    small.check(spec, made)
     with pytest.raises(SpecError, match="at most 8 prompts"):
-        small.check(Spec, {"copies": 1, "estimate": {"tokens": 9}})
+        small.check(test_plan.spec_of(samples=9), made)
+    many = test_plan.spec_of(samples=8, modulus=64)
+    with pytest.raises(SpecError, match="a demo takes at most 256 copies"):
+        small.check(many, plan(many, tokenizer, test_plan.FACTS))
+    task = test_plan.CODE | {"before": 40, "after": 40}
+    long = test_plan.spec_of(samples=8, modulus=8, task=task)
+    with pytest.raises(SpecError, match="60,000 tokens; this run has 64 and "):
+        small.check(long, plan(long, tokenizer, test_plan.FACTS))
     assert small.refusal("DELETE", "/runs/ab")
     assert small.refusal("POST", "/import")
     assert not small.refusal("POST", "/runs")
-    Access().check(Spec, {})
+    Access().check(many, {})
+
+
+def test_a_demo_counts_the_tokens_of_a_decode_run_too():
+    small, spec = Access(demo=True), decode_runs.make()
+    made = decode_plan.plan(spec, tiny.make_tokenizer(), test_decode_plan.FACTS)
+    small.check(spec, made)
+    long = decode_runs.make(steps=1500, samples=8)
+    with pytest.raises(SpecError, match="fewer prompts or a shorter text fit"):
+        small.check(long, decode_plan.plan(long, tiny.make_tokenizer(), test_decode_plan.FACTS))
 
 
 def test_what_a_demo_keeps_is_not_for_strangers_to_change(tmp_path):
@@ -210,8 +227,8 @@ def test_what_a_demo_keeps_is_not_for_strangers_to_change(tmp_path):
 
 def test_a_demo_queues_of_many_what_it_takes_and_says_why_not_the_others(tmp_path, monkeypatch):
     engine, client = shared(tmp_path, demo=True)
-    plan = {"copies": 24, "estimate": {"tokens": 900}}
-    monkeypatch.setattr(engine, "plan", lambda spec: plan)
+    small = {"copies": 24, "tokens": 900, "estimate": {}}
+    monkeypatch.setattr(engine, "plan", lambda spec: small)
     asked = {"spec": made_rows.SPEC, "field": "samples", "values": [3, 9, 4], "submit": True}
     answer = client.post("/vary", json=asked)
     assert answer.status_code == 200, answer.text

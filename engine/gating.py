@@ -64,7 +64,7 @@ def check_kind(spec: Any) -> Any:
 
 
 def verdict(engine: Engine, run: Run, limits: Limits) -> dict:
-    """{key, title, status, source, stale, …what `judge` says} of one run."""
+    """{key, title, status, source, origin, stale, …what `judge` says} of one run."""
     spec = engine.results.spec(run.key)
     if spec is None:
         told = f"{run.key} is of an older version, which is no longer read; run it again"
@@ -94,6 +94,7 @@ def verdict(engine: Engine, run: Run, limits: Limits) -> dict:
         "phrase": phrase,
         "status": run.status,
         "source": run.source,
+        "origin": run.origin,
         "stale": engine.results.stale(run),
     }
     return head | judged

@@ -70,10 +70,12 @@ def keys(home):
             "old": store_run(store, spec(seed=3), 1.0, code="0123456789ab"),
             "half": store_run(store, spec(seed=4), 1.0, status="cancelled", reason="by you"),
             "shipped": store_run(store, spec(seed=5), 1.0),
+            "brought": store_run(store, spec(seed=6), 1.0, origin={"file": "theirs.zip"}),
         }
-        shipped = store.runs_of(found["shipped"])[0].id
-        with store.writing() as cursor:
-            cursor.execute("update runs set source = 'preset' where id = ?", [shipped])
+        for name, source in (("shipped", "preset"), ("brought", "import")):
+            run = store.runs_of(found[name])[0].id
+            with store.writing() as cursor:
+                cursor.execute("update runs set source = ? where id = ?", [source, run])
         decode = decode_runs.make()
         store.remember(decode)
         run = store.open_run(decode.key, "0123456789ab", asked=True, kind="decode")
@@ -166,6 +168,17 @@ def test_the_service_and_its_client_answer_alike(service, keys):
         < (made["conditions"][0]["high"])
     )
     assert service.client.gate(keys["old"], worst=0.8)["stale"]
+
+
+def test_an_imported_run_is_evidence_only_where_that_is_said(call, keys):
+    code, out, err = call(keys["brought"], "--worst", "0.9")
+    assert (code, out) == (2, "")
+    assert "was imported from theirs.zip" in " ".join(err.split())
+    assert "--imported accepts it" in " ".join(err.split())
+    code, out, err = call(keys["brought"], "--worst", "0.9", "--imported", "--json")
+    assert code == 0, err
+    assert "imported from theirs.zip" in json.loads(out)["notes"][-1]
+    assert call(keys["shipped"], "--worst", "0.9", "--imported")[0] == 2
 
 
 # ---- refusals

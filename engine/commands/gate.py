@@ -47,6 +47,10 @@ def gate(
     lenient: Annotated[
         bool, typer.Option("--lenient", help="an undecided condition does not fail the gate")
     ] = False,
+    imported: Annotated[
+        bool,
+        typer.Option("--imported", help="take an imported run's rows, which others computed"),
+    ] = False,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="as in samples=384")
     ] = None,
@@ -57,7 +61,10 @@ def gate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Judge a sweep's intervals against thresholds: exit 0 if all are met, 1 if not."""
+    """Judge a sweep's intervals against thresholds: exit 0 if all are met, 1 if not.
+
+    A run that was imported is no evidence without --imported.
+    """
     from engine.gating import Limits, check
 
     limits = check(Limits(worst, gap, mean, alpha))
@@ -66,7 +73,7 @@ def gate(
     start = time.monotonic()
     with ask() as client:
         if KEY.fullmatch(source):
-            result = _stored(client, source, limits, set_ or [])
+            result = _stored(client, source, limits, set_ or [], imported)
         else:
             result = _fresh(client, _spec(source, set_ or []), limits)
     result |= {"lenient": lenient, "passed": passed(result, lenient)}
@@ -111,7 +118,7 @@ def _fresh(client: Any, spec: dict, limits: Any) -> dict:
     return client.gate(asked["key"], **limits._asdict())
 
 
-def _stored(client: Any, key: str, limits: Any, sets: list[str]) -> dict:
+def _stored(client: Any, key: str, limits: Any, sets: list[str], imported: bool) -> dict:
     """Judge a stored run; what this code did not make is no evidence for a release."""
     from engine.registry import FieldError, SpecError
 
@@ -125,6 +132,13 @@ def _stored(client: Any, key: str, limits: Any, sets: list[str]) -> dict:
     if result["stale"]:
         told = f"{key} is of other code or weights than the ones here; run it again"
         raise SpecError(FieldError("key", told))
+    if result["source"] == "import":
+        origin = result["origin"] or {}
+        came = f"was imported from {origin.get('file') or 'a file without a name'}"
+        if not imported:
+            told = f"{key} {came}, and its rows were not computed here; --imported accepts it"
+            raise SpecError(FieldError("key", told))
+        result["notes"].append(f"The run {came}; its rows were not computed here.")
     return result
 
 

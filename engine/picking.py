@@ -18,11 +18,13 @@ def stale(run: Run, values: dict) -> bool:
 
 
 def preference(run: Run, values: dict) -> tuple:
-    """Least for the run to show: the user's own of this code, of this code, whole, newest."""
-    current = not stale(run, values)
-    own = run.source == "own"
-    done = run.status != "done", not run.asked
-    return (not (current and own), not current, *done, not own, -run.id)
+    """Least for the run to show: the user's own of this code, whole, asked for, no import, newest.
+
+    What a file says of itself puts nothing in the place of what was computed here or was shipped.
+    """
+    current, own = not stale(run, values), run.source == "own"
+    whole = run.status != "done", not run.asked
+    return (not (current and own), *whole, run.source == "import", not current, not own, -run.id)
 
 
 def picked(runs: Sequence[Run], specs: dict[str, tuple[dict, str]]) -> dict[str, Run]:

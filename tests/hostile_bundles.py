@@ -183,6 +183,13 @@ HOSTILE = {
     "another's spec": (lambda f: part(f, spec=EIGHT), "key"),
     "no spec": (lambda f: part(f, spec=None), "spec"),
     "costs of text": (lambda f: part(f, provenance={"wall_seconds": "long"}), "wall_seconds"),
+    "libraries of a number": (lambda f: part(f, provenance={"libraries": 5}), "libraries"),
+    "a library of a number": (
+        lambda f: part(f, provenance={"libraries": {"torch": 5}}),
+        "no table of texts",
+    ),
+    "weights of lists": (lambda f: part(f, provenance={"weights": []}), "weights"),
+    "a self-check of text": (lambda f: part(f, provenance={"self_check": "x"}), "self_check"),
     "texts that are none": (lambda f: part(f, written={"worst": "x"}), "written"),
     "no runs": (lambda f: told(f, runs=[]), "runs must be"),
     "a run twice": (lambda f: told(f, lambda a: a["runs"].append(a["runs"][0])), "twice"),
@@ -251,6 +258,18 @@ HOSTILE = {
     "NaN in a list": (
         lambda f: cells(f, "part1_answers", "token_logprobs", [NAN, 0.0]),
         "token_logprobs",
+    ),
+    "an answer surer than sure": (
+        lambda f: cells(f, "part0_answers", "logprob", 0.01),
+        "logprob is above 0",
+    ),
+    "a token surer than sure": (
+        lambda f: cells(f, "part0_tokens", "logprob", 0.01, pa.float32()),
+        "logprob is above 0",
+    ),
+    "answer tokens surer than sure": (
+        lambda f: cells(f, "part0_answers", "token_logprobs", [-1.0, 2.0]),
+        "token_logprobs is above 0",
     ),
     "empty cells in a list": (
         lambda f: cells(f, "part1_answers", "token_ranks", [None, 0], pa.list_(pa.int32())),

@@ -65,7 +65,7 @@ def tokens(pairs: list[tuple[int, int]], length: int = 5) -> pa.Table:
                     "token_id": 0 if pad else 100 + rank,
                     "text": "·" if pad else f"t{rank}",
                     "role": "pad" if pad else "text",
-                    "logprob": -1.0 - 0.1 * shift - rank,
+                    "logprob": -1.0 - 0.1 * shift - max(rank, 0),
                     "rank": 0,
                     "entropy": 1.0,
                     "top_ids": [1, 2],

@@ -22,6 +22,7 @@ from engine.results import Results
 from engine.rows import ANSWERS
 from engine.specs import SweepSpec
 from engine.store import Store, bundle_files, bundles
+from engine.version import run_version
 
 
 @pytest.fixture(scope="module")
@@ -217,6 +218,40 @@ HOSTILE = {
     "control dropped": lambda f: pack(edited(f, no_control)),
     "count as text": lambda f: pack(edited(f, wrong_type)),
 }
+
+
+@pytest.mark.parametrize("kept", [lambda row: row["residue"] % 4 != 1, lambda row: False])
+def test_rows_that_were_left_out_are_missing_whatever_the_bundle_says(kept, bundle, spec, tmp_path):
+    files, counts = parts(bundle), {}
+    for name, schema in bundles.SCHEMAS.items():
+        table = pq.read_table(io.BytesIO(files[f"run_{name}.parquet"]))
+        made = pa.Table.from_pylist([row for row in table.to_pylist() if kept(row)], schema=schema)
+        files[f"run_{name}.parquet"], counts[f"{name}_expected"] = parquet(made), made.num_rows
+    store = Store(tmp_path)
+    try:
+        bundles.import_run(store, pack(edited(files, lambda a: a["run"].update(counts))))
+        run = Results(store).pick(spec.key)
+        assert (run.status, run.answers_expected) == ("incomplete", 24)
+        assert store.run(run.control_run).status == "done"
+        assert store.verify_all() == [spec.key]
+    finally:
+        store.close()
+
+
+def test_an_import_takes_no_shipped_result_s_place(bundle, spec, tmp_path):
+    """Whatever code it says it is of: the words of a file are not those of this machine."""
+    store = Store(tmp_path)
+    try:
+        files = edited(parts(bundle), lambda about: about["run"].update(code_version="0" * 12))
+        bundles.import_run(store, pack(files), "preset")
+        shipped = Results(store).pick(spec.key)
+        bundles.import_run(store, bundle)
+        assert len(store.runs_of(spec.key)) == 2
+        assert Results(store).pick(spec.key).id == shipped.id
+        own = store.open_run(spec.key, run_version(spec.model), asked=True)
+        assert Results(store).pick(spec.key).id == own.id
+    finally:
+        store.close()
 
 
 @pytest.mark.parametrize("name", HOSTILE)

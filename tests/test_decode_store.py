@@ -9,6 +9,7 @@ import json
 import decode_runs
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from test_bundles import pack, parts
@@ -315,6 +316,7 @@ HOSTILE = {
     "a negative sample": lambda f: with_column(f, "decode_texts", "sample", [-1]),
     "a share above one": lambda f: with_column(f, "decode_answers", "retained", [1.5]),
     "no number": lambda f: with_column(f, "decode_answers", "logprob", [float("nan")]),
+    "surer than sure": lambda f: with_column(f, "decode_answers", "logprob", [0.01]),
     "infinite": lambda f: with_column(f, "decode_steps", "logprob", [float("-inf")]),
     "an empty cell": lambda f: with_column(f, "decode_marks", "mark", [None]),
     "an empty cell in a list": lambda f: with_column(f, "decode_costs", "step_ms", [[None]]),
@@ -360,6 +362,17 @@ def test_a_part_that_lost_rows_on_the_way_is_incomplete(bundle, store, spec):
     bundles.import_run(store, pack(fewer))
     run = Results(store).pick(spec.key)
     assert (run.status, run.answers_stored) == ("incomplete", 13)
+
+
+def test_arms_that_were_left_out_are_missing_whatever_the_bundle_says(bundle, store, spec):
+    files = parts(bundle)
+    for name in (*TABLES, "decode_parts"):
+        rows = rows_of(files, name)
+        files = with_rows(files, name, rows.filter(pc.less(rows["arm"], 4)))
+    told = {"answers_expected": 12, "tokens_expected": 12 * 6, "copies": 12}
+    bundles.import_run(store, pack(with_about(files, **told)))
+    run = Results(store).pick(spec.key)
+    assert (run.status, run.answers_expected, run.answers_stored) == ("incomplete", 15, 12)
 
 
 # ---- presets

@@ -34,7 +34,15 @@ TYPES = {
     "provenance": dict, "written": dict | None,
 }  # fmt: skip
 STATUSES = ("done", "incomplete", "cancelled", "failed")
-NUMBERS = ("overall", "tokens", "wall_seconds", "tokens_per_second", "jobs", "peak_memory_bytes")
+NUMBERS = (
+    "overall", "tokens", "wall_seconds", "tokens_per_second", "jobs", "peak_memory_bytes",
+    "threads", "seed",
+)  # fmt: skip
+WORDS = (
+    "model", "revision", "weights", "tokenizer", "dtype", "device", "code_version", "python",
+    "platform",
+)  # fmt: skip
+TABLES = {"libraries": str, "self_check": float | int}  # of texts, of numbers
 VERSION = re.compile(r"[0-9a-z]{1,40}(\+[0-9a-z]{1,40})?")
 TITLE, TEXT = 300, 100_000  # characters
 
@@ -119,11 +127,24 @@ def _predictions() -> dict[str, pa.Schema]:
     return {"predictions": predictions.PREDICTIONS}
 
 
+def whole(part: Part) -> int:
+    """How many answers (parts of a decode run) a whole run has, by its spec and not by its word."""
+    if kind_of(part.spec) == DECODE:
+        return part.spec.parts
+    if kind_of(part.spec) == KVPRESS:
+        return part.tables["predictions"].num_rows
+    scan = pc.sum(pc.not_equal(part.tables["answers"]["layer"], -1)).as_py() or 0
+    return part.spec.settings.samples * _residues(part.spec) + scan
+
+
+def _residues(spec: SweepSpec) -> int:
+    return 2 if spec.settings.protocol == "pair" else spec.settings.modulus
+
+
 def unsound(rows: pa.Table, spec: SweepSpec) -> str:
     """What no sweep of this spec could have written, or ""."""
-    asked = spec.settings
-    residues = 2 if asked.protocol == "pair" else asked.modulus
-    limits = {"sample": asked.samples, "shift": residues, "residue": residues}
+    residues = _residues(spec)
+    limits = {"sample": spec.settings.samples, "shift": residues, "residue": residues}
     if not rows.num_rows:
         return ""
     for name in rows.column_names:
@@ -138,6 +159,8 @@ def unsound(rows: pa.Table, spec: SweepSpec) -> str:
                 return f"{name} is not from 0 to {limits[name] - 1}"
         if pa.types.is_floating(flat.type) and not _finite(flat):
             return f"{name} is not finite"
+        if "logprob" in name and (pc.max(flat).as_py() or 0) > decode_bundles.CERTAIN:
+            return f"{name} is above 0"
     key = ["sample", "shift", "layer" if "layer" in rows.column_names else "position"]
     if not _rising(rows, key) and rows.group_by(key).aggregate([]).num_rows != rows.num_rows:
         return "a copy is there twice"
@@ -166,7 +189,7 @@ def _check_about(told: str, about: object) -> None:
     if not isinstance(about, dict) or not {*TYPES, "spec"} <= set(about):
         raise refuse(f"run.json lacks fields of {told}")
     for field, kind in TYPES.items():
-        if not isinstance(about[field], kind) or isinstance(about[field], bool):
+        if not _is(about[field], kind):
             raise refuse(f"run.json: {field} is of the wrong type")
     for field in ("copies", "answers_expected", "tokens_expected"):
         if not 0 <= about[field] < 2**31:
@@ -177,11 +200,27 @@ def _check_about(told: str, about: object) -> None:
         raise refuse(f"run.json: the title of {told} has more than {TITLE} characters")
     if not VERSION.fullmatch(about["code_version"]):
         raise refuse(f"run.json: code_version of {told} is none")
-    for name in NUMBERS:
-        value = about["provenance"].get(name)
-        if value is not None and (not isinstance(value, int | float) or isinstance(value, bool)):
-            raise refuse(f"run.json: provenance.{name} of {told} is no number")
+    _check_made(told, about["provenance"])
     _check_written(told, about["written"])
+
+
+def _check_made(told: str, made: dict) -> None:
+    """What is known of a run's making has its type where it is given; pages rely on it."""
+    for names, kind, what in ((NUMBERS, float | int, "number"), (WORDS, str, "text")):
+        for name in names:
+            if made.get(name) is not None and not _is(made[name], kind):
+                raise refuse(f"run.json: provenance.{name} of {told} is no {what}")
+    for name, kind in TABLES.items():
+        values = made.get(name)
+        if values is None:
+            continue
+        if not isinstance(values, dict) or not all(_is(value, kind) for value in values.values()):
+            what = "texts" if kind is str else "numbers"
+            raise refuse(f"run.json: provenance.{name} of {told} is no table of {what}")
+
+
+def _is(value: object, kind: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def _check_written(told: str, written: dict | None) -> None:

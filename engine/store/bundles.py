@@ -38,6 +38,7 @@ from engine.store.bundle_parts import (
     read_part,
     tables,
     unsound,
+    whole,
 )
 from engine.store.bundle_view import pack_view, read_view
 from engine.store.ledger import Run
@@ -245,6 +246,7 @@ def _add(store: Store, cursor, part: Part, source: str, origin: dict | None) -> 
     run = store._new_run(cursor, about["key"], *words, False, kind_of(part.spec))
     insert(store, cursor, run, part)
     told = {field: about[field] for field in CARRIED} | {"reason": "", "origin": origin}
+    told["answers_expected"] = max(about["answers_expected"], whole(part))
     store._change(cursor, run, told)
     return run
 

@@ -18,6 +18,7 @@ NAMES = (
     *("decode_steps", "decode_answers", "decode_marks", "decode_costs", "decode_texts"),
     "decode_parts",
 )
+CERTAIN = 1e-3  # by how much rounding may lift the logarithm of a probability above 0
 LARGEST = 1 << 40  # of a count of bytes; every other whole number fits 32 bits
 SHARES = ("retained",)
 TIMES = ("prefill_seconds", "decode_seconds", "event_ms", "step_ms", "observe_ms", "resident_mean")
@@ -80,6 +81,8 @@ def _rows(rows: pa.Table, spec: Any) -> str:
         low, high = pc.min_max(flat).as_py().values()
         if name in limits and not 0 <= low <= high < limits[name]:
             return f"{name} is not from 0 to {limits[name] - 1}"
+        if name == "logprob" and high > CERTAIN:
+            return "logprob is above 0"
         if name in SHARES and not 0 <= low <= high <= 1.001:
             return f"{name} is no share"
         if (pa.types.is_integer(flat.type) or name in TIMES) and not 0 <= low <= high < LARGEST:

@@ -47,6 +47,10 @@ def built(
             f"task.{task.size_field}",
             "after_context compresses what stands before the question: mark it with {{question}}",
         )
+    if after and getattr(spec.memory, "evicts", False):
+        problems = spec.memory.check_prompt(sample.context_end)
+        if problems:
+            raise SpecError(*(FieldError(f"memory.{e.field}", e.message) for e in problems))
     first = phase_copies(sample, asked.protocol, asked.modulus)
     _check_positions(spec, facts, first)
     count = len(first) * asked.samples

@@ -11,7 +11,7 @@ LAYOUT = {
     "marks": ("arm", "sample", "seen", "mark", "retained"),
     "costs": ("arm", "sample", "rows", "prefill_seconds", "decode_seconds", "tokens", "events",
               "event_ms", "step_ms", "observe_ms", "resident_mean", "resident_peak", "peak_bytes",
-              "mean_bytes", "state_bytes"),
+              "mean_bytes", "state_bytes", "fps_ms", "state_peak", "memory_peak"),
 }  # fmt: skip
 BEACON = {"n_beacon": 16, "n_recent": 16, "selector": "continual"}
 BEACON |= {"over_queries": "max", "over_heads": "max", "protect": 32}
@@ -73,6 +73,7 @@ def costs(arms: list[dict], batches: int = 2, **changed) -> pd.DataFrame:
         | {"event_ms": [1.0, 3.0], "step_ms": [2.0, 4.0, 6.0], "observe_ms": 100.0}
         | {"resident_mean": float(a["budget"] or 228), "resident_peak": int(a["budget"] or 256)}
         | {"peak_bytes": 2000, "mean_bytes": 1000, "state_bytes": 0}
+        | {"fps_ms": 28.0, "state_peak": 64, "memory_peak": 1 << 20}
         | changed
         for a in arms
         for k in range(batches)

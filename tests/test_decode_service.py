@@ -54,7 +54,7 @@ def wait_for_parts(client, key: str, count: int, timeout: float = 120) -> None:
 def columns(client, key: str, table: str) -> dict:
     """A table's rows but for what a clock decides."""
     rows = client.decode(key, table)
-    timed = [c for c in rows if "seconds" in c or c.endswith("_ms")]
+    timed = [c for c in rows if "seconds" in c or c.endswith(("_ms", "memory_peak"))]
     return json.loads(rows.drop(columns=timed).to_json(orient="split"))
 
 

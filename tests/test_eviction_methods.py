@@ -184,7 +184,9 @@ def test_a_cache_that_grows_with_its_prompt_is_refused_below_what_it_holds():
 def test_a_method_that_compresses_once_is_refused_where_no_prompt_is_read_at_once(fair):
     methods = [{"kind": "rkv"}, {"kind": "snapkv", "preset": "kvpress"}]
     spec = {"kind": "decode", "methods": methods, "prefill": "streamed", "fair": fair}
-    with pytest.raises(SpecError, match="snapkv, preset kvpress compresses once") as caught:
+    with pytest.raises(
+        SpecError, match="snapkv, preset kvpress needs a prompt that is read at once"
+    ) as caught:
         DecodeSpec.from_dict({**spec, "budgets": [200]})
     assert caught.value.errors[0].field == "prefill"
     assert DecodeSpec.from_dict({**spec, "budgets": [200], "prefill": "whole"})

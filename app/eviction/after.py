@@ -11,11 +11,12 @@ from app.eviction import claims, frames
 from app.eviction.pick import Pick
 from app.eviction.subject import Subject
 from app.figures.observed import distances as distance_figure
-from app.figures.overtime import regret, restored, retention
+from app.figures.overtime import NOTHING, regret, restored, retention
 from app.figures.theme import Look, look_of
 from app.style import text
 from app.words import count, number
 
+SLOTS = "Not measured: positions are those inside this cache, and would all move"
 TOP, FAR = 150, 200  # keys of a query, and the mean distance above which it is global (BKV App. B)
 
 
@@ -49,7 +50,7 @@ def answers(trace: dict, asked: pd.DataFrame, look: Look) -> None:
     text("section", claims.answers(asked, frame), tag="h2")
     left, right = st.columns([11, 7], gap="medium")
     with left:
-        fig = restored(frame, look=look)
+        fig = restored(frame, nothing=SLOTS if trace.get("slots") else NOTHING, look=look)
         alt = "Dots: log-probability of each answer, before and after its span was put back"
         export.chart(fig, frame, "restored", look, alt=alt)
     with right:

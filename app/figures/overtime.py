@@ -30,6 +30,7 @@ from app.words import number
 
 SMALL, WIDE = 182, 250
 SMOOTH = 16  # tokens of the moving mean
+NOTHING = "No questions, or nothing to put back"
 DASHES = ("solid", "6px,3px", "2px,3px", "10px,3px,2px,3px", "1px,2px")
 
 
@@ -210,7 +211,7 @@ def retention(
     return fig
 
 
-def restored(frame: pd.DataFrame, *, look: Look = LIGHT) -> go.Figure:
+def restored(frame: pd.DataFrame, *, nothing: str = NOTHING, look: Look = LIGHT) -> go.Figure:
     """frame: mark, before, after, full: log-probability of the answer, in nats.
 
     Hollow: as the run had it; solid: with the mark's evicted entries put back; grey: full cache.
@@ -224,7 +225,7 @@ def restored(frame: pd.DataFrame, *, look: Look = LIGHT) -> go.Figure:
         left=8,
     )
     if not len(frame):
-        placeholder(fig, look, "No questions, or nothing to put back")
+        placeholder(fig, look, nothing)
         return fig
     for place, row in enumerate(frame.to_dict("records")):
         fig.add_scatter(

@@ -171,24 +171,29 @@ def _last_held(marks: pd.DataFrame) -> dict[int, np.ndarray]:
 def _costs(costs: pd.DataFrame) -> dict:
     """Speed and memory of one arm, over all its batches.
 
-    tokens_per_s: all rows' tokens over the time of decoding.  prefill_s: median over batches.
-    step_ms and event_ms: of one forward and one event of a batch, pooled.  upkeep_share: part of
-    the decode spent on observing and choosing.  mean_resident, mean_bytes, events: means over
-    prompts; peaks and state_bytes: the largest.  total_bytes: mean_bytes (of the cache) and
-    state_bytes (of the method), what one row costs.
+    Only batches with tokens read one by one tell what decoding costs: a forward and the method's
+    work beside it, means over those steps, and the events' seconds spread over all decoded
+    tokens.  tokens_per_s: all rows' tokens at that pace.  upkeep_share: the method's part of it,
+    events included; fps_share: of choosing stored queries alone.  prefill_s: median over batches.
+    step_ms and event_ms: of one forward and one event of a batch, pooled.  mean_resident,
+    mean_bytes, state_bytes, events: means over prompts; peaks: the largest.  total_bytes:
+    mean_bytes (of the cache) and state_bytes (of the method), what one row costs.
     """
     costs = costs.sort_values("sample", kind="stable")
-    rows, seconds = _column(costs, "rows"), _column(costs, "decode_seconds")
-    timed = np.nansum(seconds)
+    rows = _column(costs, "rows")
+    pace = _pace(costs)
     told = {
-        "tokens_per_s": _ratio(np.nansum(rows * _column(costs, "tokens")), timed),
+        "tokens_per_s": _ratio(1000 * pace["rows"], pace["ms"]),
         "prefill_s": _of(np.median, _column(costs, "prefill_seconds")),
-        "upkeep_share": _ratio(np.nansum(_column(costs, "observe_ms")) / 1000, timed),
+        "upkeep_share": _ratio(pace["upkeep"], pace["ms"]),
+        "fps_share": _ratio(pace["fps"], pace["ms"]),
         "mean_resident": _weighted(_column(costs, "resident_mean"), rows),
         "peak_resident": _whole(_of(np.max, _column(costs, "resident_peak"))),
         "peak_bytes": _whole(_of(np.max, _column(costs, "peak_bytes"))),
         "mean_bytes": _weighted(_column(costs, "mean_bytes"), rows),
-        "state_bytes": _whole(_of(np.max, _column(costs, "state_bytes"))),
+        "state_bytes": _weighted(_column(costs, "state_bytes"), rows),
+        "state_peak": _whole(_of(np.max, _column(costs, "state_peak"))),
+        "memory_peak": _whole(_of(np.max, _column(costs, "memory_peak"))),
         "events": _whole(_weighted(_column(costs, "events"), rows)),
     }
     if told["mean_bytes"] is None:
@@ -199,6 +204,24 @@ def _costs(costs: pd.DataFrame) -> dict:
         pooled = _pooled(costs, name)
         told[f"{name}_p50"] = _of(np.median, pooled)
         told[f"{name}_p99"] = _of(lambda x: np.quantile(x, 0.99), pooled)
+    return told
+
+
+def _pace(costs: pd.DataFrame) -> dict[str, float]:
+    """Milliseconds per token and batch, the method's and FPS's parts of them, and the rows that go
+    at that pace; sums over the batches that were timed.
+    """
+    told = dict.fromkeys(("rows", "ms", "upkeep", "fps"), 0.0)
+    for batch in costs.to_dict("records"):
+        steps = batch["step_ms"]
+        if not isinstance(steps, np.ndarray | list | tuple) or not len(steps):
+            continue
+        events = float(np.sum(batch["event_ms"])) / batch["tokens"]
+        upkeep = batch["observe_ms"] / len(steps) + events
+        told["rows"] += batch["rows"]
+        told["ms"] += float(np.mean(steps)) + upkeep
+        told["upkeep"] += upkeep
+        told["fps"] += (batch["fps_ms"] or 0.0) / batch["tokens"]
     return told
 
 

@@ -42,6 +42,7 @@ def plan(spec: Any, tokenizer: Any, facts: Any, speed: float | None = None) -> d
     samples = spec.task.samples(
         tokenizer, spec.samples if own else min(spec.samples, PREVIEWED), spec.seed
     )
+    _check_windows(spec, samples)
     _check_positions(spec, facts, samples)
     length = prompt_tokens(samples)
     made = arms(spec, length)
@@ -163,6 +164,14 @@ def _characters(task: Any) -> list[int]:
     """Of each of the user's own prompts, for a refusal before anything is tokenised."""
     tables = [p for p in getattr(task, "prompts", ()) if isinstance(p, dict)]
     return [sum(len(v) for v in p.values() if isinstance(v, str)) for p in tables]
+
+
+def _check_windows(spec: Any, samples: list) -> None:
+    """Methods whose queries must fit into the shortest prompt."""
+    shortest = min(len(sample.prompt) for sample in samples)
+    for memory in spec.methods[1:]:
+        if getattr(memory, "evicts", False) and (found := memory.check_prompt(shortest)):
+            raise refuse("methods", f"{label(memory)}: {found[0].field}: {found[0].message}")
 
 
 def _check_positions(spec: Any, facts: Any, samples: list) -> None:

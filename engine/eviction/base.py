@@ -117,6 +117,11 @@ class Evicting:
         return False
 
     @property
+    def reads_whole(self) -> bool:
+        """Whether a prompt must be read at once."""
+        return self.once
+
+    @property
     def slots_used(self) -> bool:
         """Whether positions are those inside the cache."""
         return False
@@ -166,6 +171,10 @@ class Evicting:
         if full_layers:
             return []
         return [FieldError("kind", "every layer of this model has a sliding window: none evicts")]
+
+    def check_prompt(self, tokens: int) -> list[FieldError]:
+        """What does not go with prompts of which the shortest has so many tokens."""
+        return []
 
     def phrase(self) -> str:
         return f"{self.kind} {self.budget}"

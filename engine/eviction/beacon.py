@@ -6,6 +6,8 @@ SCIENCE §6.1.  The query window, the protected window and the prefix are three 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +15,7 @@ from torch import Tensor
 
 from engine.eviction.base import Clock, Evicting, Observer, Seen, Setting, Votes, attention
 from engine.eviction.queries import fps, kmeans, pick, row_bytes
+from engine.eviction.timing import now
 from engine.memory.rotary import rotate, unrotate
 from engine.registry import MEMORIES, FieldError, option
 
@@ -100,6 +103,7 @@ class BeaconState:
         self.recent: Tensor | None = None
         self.positions: Tensor | None = None
         self.history: Tensor | None = None
+        self.fps_seconds = 0.0  # of choosing beacons, so far
         self.whole = memory.selector in WHOLE and memory.n_beacon > 0
         # Without beacons the window of latest queries runs on through the events.
         self.plain = memory.selector == "recent" or not memory.n_beacon
@@ -145,11 +149,7 @@ class BeaconState:
         if not self.n_beacon or self.whole:
             return
         first = self.memory.selector == "initial"
-        self.buffer = (
-            queries[..., : self.n_beacon, :].clone()
-            if first
-            else pick(queries, fps(queries, self.n_beacon))
-        )
+        self.buffer = queries[..., : self.n_beacon, :].clone() if first else self._farthest(queries)
 
     def _buffer(self, queries: Tensor) -> None:
         """Append one by one; at n_beacon + n_recent the buffer is reduced to n_beacon again."""
@@ -166,7 +166,17 @@ class BeaconState:
             self.buffer = _joined(self.buffer, queries[..., :take, :])
             queries = queries[..., take:, :]
             if self.buffer.shape[-2] >= full:
-                self.buffer = pick(self.buffer, fps(self.buffer, self.n_beacon))
+                self.buffer = self._farthest(self.buffer)
+
+    @contextmanager
+    def _choosing(self, like: Tensor) -> Iterator[None]:
+        start = now(like.device)
+        yield
+        self.fps_seconds += now(like.device) - start
+
+    def _farthest(self, queries: Tensor) -> Tensor:
+        with self._choosing(queries):
+            return pick(queries, fps(queries, self.n_beacon))
 
     def _freeze(self) -> None:
         """The cycle's beacons; with them, the latest are collected anew."""
@@ -174,9 +184,10 @@ class BeaconState:
         if not self.n_beacon:
             self.frozen = None
         elif memory.selector == "naive":
-            self.frozen = pick(self.history, fps(self.history, self.n_beacon))
+            self.frozen = self._farthest(self.history)
         elif memory.selector in ("centroids", "nearest"):
-            centres, near = kmeans(self.history, min(self.n_beacon, self.history.shape[-2]))
+            with self._choosing(self.history):
+                centres, near = kmeans(self.history, min(self.n_beacon, self.history.shape[-2]))
             real = memory.selector == "nearest"
             self.frozen = pick(self.history, near) if real else centres
         elif memory.selector == "random":
@@ -235,7 +246,7 @@ class BeaconState:
         if self.n_beacon and not self.whole and self.memory.selector != "initial":
             both = self.buffer if self.frozen is None else self.frozen
             both = both if self.recent is None else _joined(both, self.recent)
-            self.buffer = None if both is None else pick(both, fps(both, self.n_beacon))
+            self.buffer = None if both is None else self._farthest(both)
         self.frozen = None
         if not self.plain:
             self.recent = self.positions = None

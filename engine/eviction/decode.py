@@ -7,7 +7,6 @@ gives what token by token would.  Knows models, caches and methods; knows no row
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from engine.eviction.base import Clock, Evicting, Seen, Setting, Votes, keep
 from engine.eviction.cache import KeptLayer, kept_cache
+from engine.eviction.timing import now
 from engine.memory.attention import RECORD
 from engine.memory.rotary import Rotary, rotate, unrotate
 
@@ -75,6 +75,7 @@ class Decoder:
         self.loaded, self.rows, self.marks, self.watch = loaded, rows, marks, watch
         self.pulse = pulse
         self.shown: list[Tensor] = []  # (H, T, D) after RoPE, of the watched layer and row
+        self.shown_at: list[Tensor] = []  # (T,) positions at which they were rotated
         self.archived: list[list[KeptLayer]] | None = (
             [[] for _ in loaded.facts.full_layers] if archive else None
         )
@@ -103,6 +104,7 @@ class Decoder:
         self.events: list[Event] = []
         self.step_seconds: list[float] = []  # of forwards, in order
         self.observe_seconds: list[float] = []  # of the same forwards
+        self.state_held: list[tuple[int, int]] = []  # of the same: tokens, the state's bytes a row
         self.peak = 0  # entries per head, at most
 
     # ---- told
@@ -111,6 +113,14 @@ class Decoder:
     def upkeep_seconds(self) -> float:
         """Observing and judging, events included."""
         return sum(self.observe_seconds) + sum(event.seconds for event in self.events)
+
+    @property
+    def fps_seconds(self) -> float:
+        """Of that, choosing the stored queries; 0 where a method stores none."""
+        return getattr(self.state, "fps_seconds", 0.0)
+
+    def _now(self) -> float:
+        return now(self.loaded.model.device)
 
     # ---- reading
 
@@ -143,7 +153,8 @@ class Decoder:
         ]
         other.clock, other.state = copy.copy(self.clock), copy.deepcopy(self.state, _shared(self))
         other.events, other.step_seconds, other.observe_seconds = [], [], []
-        other.watch, other.shown, other.archived = None, [], None
+        other.watch, other.shown, other.shown_at, other.archived = None, [], [], None
+        other.state_held = []
         return other
 
     @property
@@ -174,7 +185,7 @@ class Decoder:
     def _forward(self, ids: Tensor) -> Tensor:
         if self.pulse:
             self.pulse()
-        start, clock = time.perf_counter(), self.clock
+        start, clock = self._now(), self.clock
         ids = ids.to(self.loaded.model.device)
         base = clock.kept if self.slots else clock.seen
         positions = torch.arange(base, base + ids.shape[1], device=ids.device)
@@ -184,16 +195,18 @@ class Decoder:
             out = self.loaded.model.base_model(
                 ids, cache=self.cache, use_cache=True, position_ids=positions[None]
             )
-        now = time.perf_counter()
-        self.step_seconds.append(now - start)
+        done = self._now()
+        self.step_seconds.append(done - start)
         if self.state is not None:
             with torch.inference_mode():
                 layers = self.kept_layers
                 keys, places = [x.keys for x in layers], [x.positions for x in layers]
                 self.state.observe(Seen(shown.stacked(), positions, keys, places), clock)
-        self.observe_seconds.append(time.perf_counter() - now)
+        self.observe_seconds.append(self._now() - done)
+        self.state_held.append((ids.shape[1], self.state.bytes if self.state else 0))
         if self.watch:
             self.shown.append(shown.found[self.watch[0]][self.watch[1]].cpu())
+            self.shown_at.append(positions.cpu())
         clock.seen += ids.shape[1]
         clock.kept += ids.shape[1]
         self.peak = max(self.peak, clock.kept)
@@ -231,7 +244,7 @@ class Decoder:
         self.clock.events += 1
 
     def _event(self, size: int) -> None:
-        start, clock = time.perf_counter(), self.clock
+        start, clock = self._now(), self.clock
         prefix, latest = self.memory.protected(clock)
         indices, detail = [], None
         for number, layer in enumerate(self.kept_layers):
@@ -248,7 +261,7 @@ class Decoder:
             self._drop(layer, index)
         self.state.dropped(indices, clock)
         before, clock.kept = clock.kept, size
-        seconds = time.perf_counter() - start
+        seconds = self._now() - start
         told = self.retained()
         self.events.append(Event(clock.seen, before, size, seconds, told, detail))
 

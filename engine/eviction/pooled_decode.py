@@ -10,7 +10,6 @@ Letters: B rows, K KV heads, E entries, N tokens, n held tokens, W window, D hea
 from __future__ import annotations
 
 import copy
-import time
 from typing import Any
 
 import torch
@@ -220,7 +219,7 @@ class PooledDecoder(Decoder):
 
     def _settle(self) -> None:
         """What the next query does not need goes now."""
-        start, before = time.perf_counter(), self.clock.kept
+        start, before = self._now(), self.clock.kept
         self._plan(self.clock.seen + PIECE)
         with torch.inference_mode():
             for layer in self.kept_layers:
@@ -230,5 +229,5 @@ class PooledDecoder(Decoder):
         self.clock.kept = round(sum(held) / len(held))
         if self.clock.kept != before:  # an entry may come before its tokens go
             self.clock.events += 1
-            seconds, told = time.perf_counter() - start, self.retained()
+            seconds, told = self._now() - start, self.retained()
             self.events.append(Event(self.clock.seen, before, self.clock.kept, seconds, told))

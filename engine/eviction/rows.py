@@ -54,14 +54,17 @@ COSTS = pa.schema(
         ("decode_seconds", pa.float64()),
         ("tokens", pa.int32()),  # decoded per row
         ("events", pa.int32()),
-        ("event_ms", pa.list_(pa.float64())),
-        ("step_ms", pa.list_(pa.float64())),  # per forward, events apart
-        ("observe_ms", pa.float64()),  # all upkeep: observing and judging
+        ("event_ms", pa.list_(pa.float64())),  # behind the prompt
+        ("step_ms", pa.list_(pa.float64())),  # of tokens read one by one, events apart
+        ("observe_ms", pa.float64()),  # the method's own work beside those steps, all together
         ("resident_mean", pa.float64()),  # entries per KV head over the decoded steps
         ("resident_peak", pa.int32()),
         ("peak_bytes", pa.int64()),  # keys and values of one row
         ("mean_bytes", pa.int64()),
-        ("state_bytes", pa.int64()),  # the method's own state, one row
+        ("state_bytes", pa.int64()),  # the method's own state, one row, mean over the decoded
+        ("fps_ms", pa.float64()),  # choosing stored queries, over all decoded tokens
+        ("state_peak", pa.int64()),  # at most, the prompt's reading included
+        ("memory_peak", pa.int64()),  # bytes of the process, or of the GPU; null where unknown
     ]
 )
 
@@ -85,4 +88,7 @@ WITHIN = {
     "decode_costs": (),
     "decode_texts": (),
 }
-MAY_BE_NULL = ("logprob", "rank")  # of decode_steps
+MAY_BE_NULL = {
+    "decode_steps": ("logprob", "rank"),
+    "decode_costs": ("fps_ms", "state_peak", "memory_peak"),  # not told by older versions
+}

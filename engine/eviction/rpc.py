@@ -76,7 +76,13 @@ class RPC(Evicting):
 
     @classmethod
     def normalise(cls, values: dict) -> dict:
-        return settled(values, PRESETS, "fixed_budget", ALIASES)
+        values = settled(values, PRESETS, "fixed_budget", ALIASES)
+        values.setdefault("when", "after_context" if values.get("grows") else "streamed")
+        return values
+
+    @property
+    def reads_whole(self) -> bool:
+        return self.grows
 
     def _held(self, clock: Clock) -> int:
         """Leading entries that no event drops."""
@@ -113,6 +119,9 @@ class RPC(Evicting):
             least = next(b for b in range(held, 8 * held + 8) if held <= 7 * b // 8 < b)
             parts = f"a prefix of {self.prefix} and {self.obs_window} queries after an event"
             errors += self.too_small(least, parts)
+        if self.grows and self.when == "streamed":
+            told = "keeps the prompt whole, so it must know where it ends: after_context works"
+            errors.append(FieldError("when", told))
         if self.kernel % 2 == 0:
             told = f"must be odd, so that no entry shifts; {self.kernel + 1} works"
             errors.append(FieldError("kernel", told))

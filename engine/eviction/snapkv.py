@@ -117,6 +117,15 @@ class SnapKV(Periodic):
             errors.append(FieldError("when", told))
         return errors
 
+    def check_prompt(self, tokens: int) -> list[FieldError]:
+        if not self.once or self.obs_window < tokens:
+            return []
+        told = f"{self.obs_window} queries are to vote on what came before them, and the shortest "
+        told += f"prompt has {tokens} tokens; " + (
+            f"{tokens - 1} works" if tokens > 1 else "lengthen it"
+        )
+        return [FieldError("obs_window", told)]
+
     def usual(self) -> dict:
         return super().usual() | PRESETS.get(self.preset, {})
 

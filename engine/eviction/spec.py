@@ -219,11 +219,11 @@ class DecodeSpec(Decoding):
 
     def owned(self) -> list[FieldError]:
         """Refusals that need no prompt: of budgets that are the methods' own and in tokens, and of
-        a method that compresses only a prompt that was read at once."""
-        told = "compresses once, at the end of a prompt that was read at once; whole works"
+        a method that needs a prompt that is read at once."""
+        told = "needs a prompt that is read at once; whole works"
         if self.prefill == "streamed":
             for memory in self.methods[1:]:
-                if getattr(memory, "once", False) or _after_context(memory):
+                if getattr(memory, "reads_whole", False) or _after_context(memory):
                     return [FieldError("prefill", f"{label(memory)} {told}")]
         if self.fair != "own" or self.unit != "tokens":
             return []

@@ -21,6 +21,7 @@ from engine.eviction.decode import Decoder
 from engine.eviction.pooled_decode import PooledDecoder
 from engine.eviction.samples import DecodeSample
 from engine.eviction.spec import POOLED
+from engine.eviction.timing import begin_peak, peak
 from engine.eviction.writing import CAP, Writer, Written
 from engine.models.head import Head
 from engine.tasks.text import piece
@@ -66,6 +67,15 @@ def batches(samples: list[DecodeSample], size: int) -> list[list[DecodeSample]]:
         same = list(same)
         found += [same[i : i + size] for i in range(0, len(same), size)]
     return found
+
+
+class Read:
+    """What reading the prompt cost, its event and its observing included: where decoding begins."""
+
+    def __init__(self, decoder: Decoder):
+        self.forwards, self.events = len(decoder.step_seconds), len(decoder.events)
+        self.upkeep, self.fps = decoder.upkeep_seconds, decoder.fps_seconds
+        self.seconds = sum(decoder.step_seconds) + self.upkeep
 
 
 class Lane:
@@ -126,13 +136,14 @@ class Lane:
     def _write(self, arm: Arm) -> list[Written]:
         """At most `steps` tokens of each row, token by token."""
         decoder = self._decoder(arm, self.group)
-        stops = getattr(self.spec.task, "stops", False)
         streams = tuple(self.spec.seed * 7_919 + sample.index for sample in self.group)
-        writer = Writer(self.loaded, self.spec.temperature, self.spec.top_p, streams, stops)
+        writer = Writer(
+            self.loaded, self.spec.temperature, self.spec.top_p, streams, self.spec.task.stops
+        )
         state, found = self._prompt(decoder, self.group), []
         while True:
             with torch.inference_mode():
-                found.append(writer.next(self.head.logits(state[:, -1])))
+                found.append(writer.next(self.head.logits(state[:, -1]), first=not found))
             texts = torch.stack(found, 1).tolist()
             if len(found) == self.spec.steps or writer.over(texts):
                 return [writer.cut(text) for text in texts]
@@ -141,10 +152,11 @@ class Lane:
     def _score(
         self, arm: Arm, group: list[DecodeSample], texts: list[tuple], told: list[Written] | None
     ) -> DecodeBatch:
+        device = self.loaded.model.device
+        counted = begin_peak(device)
         decoder = self._decoder(arm, group)
         states = [self._prompt(decoder, group)]
-        prefill = sum(decoder.step_seconds) + sum(e.seconds for e in decoder.events)
-        forwards, before = len(decoder.step_seconds), decoder.upkeep_seconds
+        read = Read(decoder)
         ids = torch.tensor(texts)
         single = TIMED if self.timed else 0
         lumped = max(0, ids.shape[1] - single)
@@ -159,7 +171,7 @@ class Lane:
             "decode_answers": self._answers(arm, group, decoder),
             "decode_marks": self._marks(arm, group, decoder),
             "decode_costs": self._costs(
-                arm, group, decoder, prefill, forwards, before, kept, single
+                arm, group, decoder, read, kept, single, peak(device) if counted else None
             ),
             "decode_texts": self._texts(arm, group, told),
         }
@@ -234,34 +246,34 @@ class Lane:
         return pa.Table.from_pylist(found, schema=rows.MARKS)
 
     def _costs(
-        self, arm: Arm, group: list, decoder: Decoder, prefill, forwards, before, kept, single
+        self, arm: Arm, group: list, decoder: Decoder, read: Read, kept: list, single: int, most
     ) -> pa.Table:
         """Seconds of the steps that were read one by one; elsewhere none are told."""
-        facts, peak = self.loaded.facts, decoder.peak
+        facts = self.loaded.facts
         width = facts.bytes_per_weight * 2 * facts.head_dim * facts.kv_heads * decoder.repeat
         each = width * len(decoder.layers)
         mean = sum(count for count, _ in kept) / len(kept)
-        steps = decoder.step_seconds[forwards:][-single:] if single else []
+        steps, beside = decoder.step_seconds[read.forwards :], decoder.observe_seconds
+        held = decoder.state_held[read.forwards :]
         told = {
             "arm": arm.index,
             "sample": group[0].index,
             "rows": len(group),
-            "prefill_seconds": prefill,
-            "decode_seconds": sum(decoder.step_seconds[forwards:])
-            + decoder.upkeep_seconds
-            - before,
+            "prefill_seconds": read.seconds,
+            "decode_seconds": sum(steps) + decoder.upkeep_seconds - read.upkeep,
             "tokens": len(kept),
             "events": len(decoder.events),
-            "event_ms": [1e3 * event.seconds for event in decoder.events],
-            "step_ms": [1e3 * seconds for seconds in steps],
-            "observe_ms": 1e3 * sum(decoder.observe_seconds[forwards:][-single:])
-            if single
-            else 0.0,
+            "event_ms": [1e3 * event.seconds for event in decoder.events[read.events :]],
+            "step_ms": [1e3 * seconds for seconds in steps[-single:]] if single else [],
+            "observe_ms": 1e3 * sum(beside[read.forwards :][-single:]) if single else 0.0,
+            "fps_ms": 1e3 * (decoder.fps_seconds - read.fps),
             "resident_mean": mean,
-            "resident_peak": peak,
-            "peak_bytes": peak * each,
+            "resident_peak": decoder.peak,
+            "peak_bytes": decoder.peak * each,
             "mean_bytes": round(mean * each),
-            "state_bytes": decoder.state.bytes if decoder.state else 0,
+            "state_bytes": round(sum(n * size for n, size in held) / sum(n for n, _ in held)),
+            "state_peak": max(size for _, size in decoder.state_held),
+            "memory_peak": most,
         }
         return pa.Table.from_pylist([told], schema=rows.COSTS)
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from engine.eviction.arms import Arm, arms, prompt_tokens
 from engine.eviction.base import attention, causal
 from engine.eviction.decode import Decoder, Detail, Event, _Queries
-from engine.eviction.queries import fps, pick, unit
+from engine.eviction.queries import fps, kmeans, pick, unit
 from engine.eviction.restore import hiding, with_span
 from engine.eviction.samples import DecodeSample
 from engine.eviction.sweep import Lane, batches, kept_after
@@ -27,6 +27,7 @@ TOP, FAR = (
     200,
 )  # keys of a query, and tokens beyond which their mean distance is global (BKV B)
 OBSERVED = 16  # beacons, and recent queries, of the selectors that coverage compares (BKV Fig. 6)
+BLOCK = 256  # queries
 POINTS = 200  # of the history, in the PCA
 
 
@@ -111,7 +112,7 @@ class Tracer:
 
     def _plain(self, decoder: Decoder) -> Tensor:
         turned = torch.cat(decoder.shown, 1).to(self.loaded.model.device)[None]
-        positions = torch.arange(turned.shape[2], device=turned.device)[None]
+        positions = torch.cat(decoder.shown_at).to(turned.device)[None]
         tables = decoder.rotary.tables(positions, turned.shape[2], turned)
         return unrotate(turned, tables)[0].cpu()
 
@@ -130,6 +131,7 @@ class Tracer:
                 "bytes": self._bytes(),
                 "regret": self._regret(),
                 "restored": self._restored(),
+                "slots": self.decoder.slots,
                 "distances": self._distances(top, far),
                 "top": top,
                 "far": far,
@@ -215,12 +217,16 @@ class Tracer:
         sets = {f"{OBSERVED} recent": recent, f"{2 * OBSERVED} recent": history[-2 * OBSERVED :]}
         if len(past):
             drawn = torch.randperm(len(past), generator=generator)[:OBSERVED]
-            chosen = pick(past, fps(past, OBSERVED))
-            sets |= {
-                f"{OBSERVED} recent + random": torch.cat([recent, past[drawn]]),
-                f"{OBSERVED} recent + farthest": torch.cat([recent, chosen]),
-                f"{OBSERVED} recent + initial": torch.cat([recent, past[:OBSERVED]]),
+            centres, near = kmeans(past, min(OBSERVED, len(past)))
+            chosen = {
+                "random": past[drawn],
+                "farthest": pick(past, fps(past, OBSERVED)),
+                "continual": _continual(past, OBSERVED),
+                "centroids": centres,
+                "nearest": pick(past, near),
+                "initial": past[:OBSERVED],
             }
+            sets |= {f"{OBSERVED} recent + {n}": torch.cat([recent, x]) for n, x in chosen.items()}
         if stored:
             sets["this method's own"] = own
         return {name: _floats((unit(ahead) @ unit(s).T).amax(-1)) for name, s in sets.items()}
@@ -232,8 +238,6 @@ class Tracer:
         keys = self.full.cache.layers[self.layer].keys[:, self.kv_head : self.kv_head + 1].cpu()
         queries = self.full_queries[self.heads.start : self.heads.stop, self.start :][None]
         places = torch.tensor(self.places)
-        visible = causal(places, torch.arange(keys.shape[2])[None, None])
-        weights = attention(queries, keys, self.full.scale, visible)[0, 0].mean(0)  # (T, n)
         gone = torch.zeros(len(places), keys.shape[2], dtype=torch.bool)
         row = self.kv_head * self.decoder.repeat
         for event in self.decoder.events:
@@ -244,10 +248,17 @@ class Tracer:
                 (places >= event.seen)[:, None]
                 & torch.isin(torch.arange(keys.shape[2]), present[lost])
             ] = True
-        return _rows(self.places, (weights * gone).sum(-1))
+        paid = []
+        for part in _blocks(len(places)):
+            visible = causal(places[part], torch.arange(keys.shape[2])[None, None])
+            weights = attention(queries[:, :, part], keys, self.full.scale, visible)[0, 0].mean(0)
+            paid.append((weights * gone[part]).sum(-1))
+        return _rows(self.places, torch.cat(paid))
 
     def _restored(self) -> list[dict]:
         """Each question's gold log-probability: as it is, with its span put back, and full."""
+        if self.decoder.slots:
+            return []  # every other entry's position would change with the span's
         spans = {name: (start, stop) for name, start, stop in self.sample.marks}
         found = []
         for number, question in enumerate(self.sample.questions):
@@ -283,15 +294,32 @@ class Tracer:
             keys = cache.layers[layer].keys[:, :, : self.ids.shape[1]]
             queries = shown.found[layer][:, :, self.start :]
             positions = torch.arange(keys.shape[2], device=ids.device)[None, None]
-            visible = causal(places, positions)
-            weights = attention(queries, keys, self.full.scale, visible)[0].flatten(0, 1)
-            best = weights.topk(min(top, weights.shape[-1]), -1)
-            back = (places[:, None] - best.indices).clamp(min=0).double()
-            seen = best.values > 0
-            mean = (back * seen).sum(-1) / seen.sum(-1).clamp(min=1)
-            share = (mean > far).double().mean(-1)
+            means = []
+            for part in _blocks(len(places)):
+                visible = causal(places[part], positions)
+                weights = attention(queries[:, :, part], keys, self.full.scale, visible)[0]
+                best = weights.flatten(0, 1).topk(min(top, weights.shape[-1]), -1)
+                back = (places[part, None] - best.indices).clamp(min=0).double()
+                seen = best.values > 0
+                means.append((back * seen).sum(-1) / seen.sum(-1).clamp(min=1))
+            share = (torch.cat(means, -1) > far).double().mean(-1)
             found += [[layer, head, round(float(s), 5)] for head, s in enumerate(share)]
         return found
+
+
+def _blocks(count: int) -> list[slice]:
+    """Queries some at a time: no table of all queries × all keys per head."""
+    return [slice(i, i + BLOCK) for i in range(0, count, BLOCK)]
+
+
+def _continual(past: Tensor, count: int) -> Tensor:
+    """What continual FPS holds of (N, D) when beacons freeze (BKV, algorithm 2), `count` of it."""
+    held = past[:0]
+    for query in past.split(count):
+        held = torch.cat([held, query])
+        if len(held) >= 2 * count:
+            held = pick(held, fps(held, count))
+    return pick(held, fps(held, count))
 
 
 def _projected(own: Tensor, history: Tensor) -> dict:

@@ -20,8 +20,8 @@ class Written(NamedTuple):
 class Writer:
     """Draws next tokens for a batch; every row has a stream of its own, whatever stands beside it.
 
-    temperature 0 takes the likeliest.  `stops`: end tokens end a row; else they are never written,
-    so that all rows have the same length.
+    temperature 0 takes the likeliest.  `stops`: an end token ends a row that has a token; else
+    none is ever written, so that all rows have the same length.
     """
 
     def __init__(self, loaded: Any, temperature: float, top_p: float, streams: tuple, stops: bool):
@@ -30,10 +30,10 @@ class Writer:
         self.temperature, self.top_p, self.stops = temperature, top_p, stops
         self.generators = [torch.Generator().manual_seed(int(s)) for s in streams]
 
-    def next(self, logits: Tensor) -> Tensor:
-        """(B, V) → (B,) token ids."""
+    def next(self, logits: Tensor, first: bool = False) -> Tensor:
+        """(B, V) → (B,) token ids; the `first` is never an end."""
         logits = logits.double().cpu()
-        if not self.stops and self.ends:
+        if self.ends and (first or not self.stops):
             logits[:, list(self.ends)] = float("-inf")
         if not self.temperature:
             return logits.argmax(-1)
@@ -47,11 +47,11 @@ class Writer:
         return order[torch.multinomial(chance, 1, generator=generator)[0]]
 
     def cut(self, tokens: list[int]) -> Written:
-        """A row's tokens up to its end token, that one included."""
+        """A row's tokens before its end token: what is asked later stands behind the text."""
         if self.stops:
             for place, token in enumerate(tokens):
                 if token in self.ends:
-                    return Written(tuple(tokens[: place + 1]), STOP)
+                    return Written(tuple(tokens[:place]), STOP)
         return Written(tuple(tokens), CAP)
 
     def over(self, rows: list[list[int]]) -> bool:

@@ -21,7 +21,15 @@ NAMES = (
 CERTAIN = 1e-3  # by how much rounding may lift the logarithm of a probability above 0
 LARGEST = 1 << 40  # of a count of bytes; every other whole number fits 32 bits
 SHARES = ("retained",)
-TIMES = ("prefill_seconds", "decode_seconds", "event_ms", "step_ms", "observe_ms", "resident_mean")
+TIMES = (
+    "prefill_seconds",
+    "decode_seconds",
+    "event_ms",
+    "step_ms",
+    "observe_ms",
+    "fps_ms",
+    "resident_mean",
+)
 
 
 def columns() -> dict[str, pa.Schema]:
@@ -39,7 +47,7 @@ def unsound(tables: dict[str, pa.Table], about: dict, spec: Any) -> str:
     from engine.eviction.rows import ENDS, WITHIN
 
     for name, rows in tables.items():
-        problem = _rows(rows, spec)
+        problem = _rows(name, rows, spec)
         within = WITHIN.get(name, ())
         key = ["arm", "sample", *within]
         if not problem and rows.group_by(key).aggregate([]).num_rows != rows.num_rows:
@@ -58,18 +66,18 @@ def unsound(tables: dict[str, pa.Table], about: dict, spec: Any) -> str:
     return _about(about["provenance"], spec)
 
 
-def _rows(rows: pa.Table, spec: Any) -> str:
+def _rows(table: str, rows: pa.Table, spec: Any) -> str:
     from engine.eviction.rows import MAY_BE_NULL
 
     limits = {"arm": spec.arm_count, "sample": spec.samples}
     if not rows.num_rows:
         return ""
-    steps = "token_id" in rows.column_names
+    may_be_null = MAY_BE_NULL.get(table, ())
     for name in rows.column_names:
         column = rows.column(name)
         lists = pa.types.is_list(column.type)
         flat = pc.list_flatten(column) if lists else column
-        if (column.null_count or flat.null_count) and not (steps and name in MAY_BE_NULL):
+        if (column.null_count or flat.null_count) and name not in may_be_null:
             return f"{name} has empty cells"
         flat = pc.drop_null(flat)
         if not len(flat):

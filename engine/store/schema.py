@@ -166,8 +166,15 @@ create table predictions (
 );
 """
 
+COSTS = """
+-- What choosing stored queries takes, and peaks; empty in rows of an older version.
+alter table decode_costs add column fps_ms double;
+alter table decode_costs add column state_peak bigint;
+alter table decode_costs add column memory_peak bigint;
+"""
+
 # Append only.  Entry i turns version i into version i + 1; a shipped entry is never edited.
-MIGRATIONS: tuple[str, ...] = (FIRST, DECODE, SHARED, PREDICTIONS)
+MIGRATIONS: tuple[str, ...] = (FIRST, DECODE, SHARED, PREDICTIONS, COSTS)
 
 
 class StoreError(RuntimeError):

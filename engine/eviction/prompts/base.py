@@ -7,7 +7,7 @@ continuation that nobody knows yet, is tokenised apart.  Knows tokenizers; knows
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from engine.eviction.samples import DecodeSample, Question
 from engine.registry import FieldError, Registry
@@ -19,6 +19,8 @@ ANCHORS = ("so", "done.", "\n")  # ends of a text that a question may stand behi
 
 class Prompts(Protocol):
     """What a registered class offers."""
+
+    stops: ClassVar[bool]  # an end token ends what is written; else texts have `steps` tokens
 
     def phrase(self) -> str:
         """A few words for lists: "ledger, 512 tokens, 6 facts"."""

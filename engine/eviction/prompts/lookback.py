@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from engine.eviction.prompts.base import PROMPTS, question
 from engine.eviction.prompts.fit import Draft, Fitted, TooShort
@@ -57,6 +57,7 @@ class Lookback:
         when="given=true",
     )
 
+    stops: ClassVar[bool] = False
     size_field = "length"
 
     def phrase(self) -> str:

@@ -6,7 +6,7 @@ Knows lines and chat templates.  Knows nothing of models, caches or methods.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from engine.eviction.prompts.base import PROMPTS, apart, behind, span
 from engine.eviction.prompts.columns import Line, Problem, columns, problem_of, read, read_jsonl
@@ -23,6 +23,8 @@ WHOLE = "prompt"  # name of the span of a prompt without marks
 @dataclass(frozen=True)
 class Reasoning:
     """Your own problems and answers, one JSON object a line."""
+
+    stops: ClassVar[bool] = True
 
     prompts: tuple = option(
         (),

@@ -5,6 +5,8 @@ Each warning is one sentence and is told only where it is true.  Knows the repor
 
 from __future__ import annotations
 
+import pandas as pd
+
 from engine.analysis.eviction_pairs import LEVEL, MEASURES, least_p
 from engine.analysis.eviction_words import NAMED, called, names, tokens
 from engine.analysis.words import p_value, prompts
@@ -42,6 +44,16 @@ def warn(result: dict, mismatched: dict[int, int]) -> list[str]:
                 "compared only where both scored the same."
             )
     return told + _heavier(result)
+
+
+def unfinished(texts: pd.DataFrame, steps: int) -> list[str]:
+    """Texts that could have ended by themselves, and were cut off at the run's steps."""
+    going = int((texts["ended"] == "cap").sum())
+    if not going:
+        return []
+    were = "was" if going == 1 else "were"
+    told = f"{going} of {len(texts)} texts {were} still going on at the cap of {tokens(steps)}"
+    return [f"{told}; more steps let them end."]
 
 
 def _too_few(result: dict) -> list[str]:

@@ -21,6 +21,7 @@ NOTHING: dict[str, Any] = {
 def compute(store: Store, run: Run, spec: Any, note: str = "") -> dict:
     """The `show` object's numbers of a decode run."""
     from engine.analysis.eviction import report
+    from engine.analysis.eviction_warnings import unfinished
     from engine.decode.plan import told_arms
 
     made = run.provenance
@@ -28,7 +29,7 @@ def compute(store: Store, run: Run, spec: Any, note: str = "") -> dict:
         return NOTHING
     tables = ("decode_steps", "decode_answers", "decode_marks", "decode_costs")
     frames = [store.decode_table(run.id, name).to_pandas() for name in tables]
-    return NOTHING | report(
+    found = report(
         *frames,
         told_arms(spec, made["prompt_tokens"], made["arms"]),
         seed=spec.seed,
@@ -38,3 +39,17 @@ def compute(store: Store, run: Run, spec: Any, note: str = "") -> dict:
         parameters=made.get("parameters"),
         note=note,
     )
+    found["warnings"] += unfinished(_written(store, run, spec), spec.steps)
+    return NOTHING | found
+
+
+def _written(store: Store, run: Run, spec: Any) -> Any:
+    """Texts that an end token could have ended: none where the task has none, none that was given.
+
+    The full cache reads a continuation that a prompt brings.
+    """
+    texts = store.decode_table(run.id, "decode_texts").to_pandas()
+    if not getattr(spec.task, "stops", False):
+        return texts[:0]
+    given = [i for i, table in enumerate(spec.task.prompts) if table["continuation"]]
+    return texts[(texts["arm"] > 0) | ~texts["sample"].isin(given)]

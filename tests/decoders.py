@@ -59,7 +59,7 @@ REFUSED = {
     "mistral-sliding": (hf.MistralConfig(**BASE, sliding_window=16), "sliding window"),
     "smollm3-nope": (
         hf.SmolLM3Config(**BASE, no_rope_layers=[1, 0, 1]),
-        "un-rotated keys",
+        "layer 1 has no RoPE",
     ),
     "gemma2": (hf.Gemma2Config(**HEADS), "softcap"),
     "gpt-oss": (hf.GptOssConfig(**{**HEADS, "rope_parameters": None}), "s_aux"),

@@ -1,5 +1,6 @@
 """Every rule of the chunked memory (SCIENCE §1) on whole models of ten architectures."""
 
+from copy import deepcopy
 from types import SimpleNamespace
 
 import pytest
@@ -7,12 +8,15 @@ import torch
 from decoders import READ, REFUSED, make, ours, pooled, read
 from transformers import DynamicCache
 
-from engine.memory import attention
+from engine.memory import MEMORIES, attention
 from engine.memory.layers import chosen, ranges
 from engine.memory.rotary import Rotary, rotate, unrotate
+from engine.models import facts as facts_module
 from engine.models.check import self_check
-from engine.models.facts import full_layers
+from engine.models.facts import full_layers, unreadable
+from engine.models.loader import facts
 from engine.registry import SpecError
+from engine.specs import ModelSpec
 
 EXACT = dict(atol=1e-10, rtol=0)
 
@@ -38,6 +42,21 @@ def test_a_model_that_cannot_be_read_is_refused_with_the_reason(name):
     config, reason = REFUSED[name]
     with pytest.raises(SpecError, match=reason):
         self_check(make(config, torch.float32), name)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_it_is_refused_by_its_config_before_weights_are_loaded(name, tmp_path):
+    config, reason = REFUSED[name]
+    config.save_pretrained(tmp_path)
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(SpecError, match=f"^model.id: .* cannot be measured: .*{reason}"):
+        facts(ModelSpec(id=str(tmp_path)))
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_config_that_can_be_read_is_not_refused(name):
+    assert unreadable(READ[name]) == ""
+    assert READ[name].model_type not in facts_module.REFUSED
 
 
 @pytest.mark.parametrize("name", READ)
@@ -182,6 +201,42 @@ def test_layers_and_strides_by_layer(llama, ids):
     counts = [memory.plan(layer, 24, torch.tensor([0])).entries for layer in range(3)]
     assert counts == [11, 7, 6]
     assert not torch.equal(read(llama, ids, memory), read(llama, ids, pooled(window=4, stride=4)))
+
+
+@pytest.mark.parametrize(("layer", "kind"), [(0, "full"), (1, "full"), (0, "pooled")])
+def test_the_map_of_an_uncompressed_layer_is_eager_attention(layer, kind, ids):
+    """Layer 0 of this Gemma 3 has a window of 8; layer 1 reaches back."""
+    stock, model = make(deepcopy(READ["gemma3"])), ours(READ["gemma3"])
+    stock.set_attn_implementation("eager")
+    eager = stock(ids, output_attentions=True).attentions[layer][:, 3]
+    full, memory = full_layers(model.config), MEMORIES.build({"kind": kind})
+    with attention.reading(
+        memory, Rotary(model), full, torch.tensor([0]), watch=(layer, 3)
+    ) as current:
+        model(ids)
+    torch.testing.assert_close(current.seen.weights.double(), eager.double(), atol=1e-6, rtol=0)
+
+
+def test_a_map_reads_a_mask_of_either_form():
+    torch.manual_seed(2)
+    query, key = torch.randn(1, 4, 5, 8), torch.randn(1, 2, 9, 8)
+    seen = torch.rand(1, 1, 5, 9) < 0.5
+    seen[..., 0] = True
+    added = torch.zeros(seen.shape).masked_fill(~seen, float("-inf"))
+    maps = [attention.watched(None, query, key, None, 3, mask).weights for mask in (seen, added)]
+    assert torch.equal(*maps)
+    assert torch.equal(maps[0] > 0, seen[0])
+    causal = attention.watched(None, query, key, None, 3, None).weights
+    assert torch.equal(causal[0] > 0, torch.ones(5, 9).tril(4) > 0)
+
+
+def test_a_stride_that_no_chosen_layer_has_left_is_not_counted():
+    table = {"window": 6, "stride": 4, "strides_by_layer": "0-9:6"}
+    assert pooled(**table, layers="0-9").strides() == (6,)
+    assert "W6 S6," in pooled(**table, layers="2, 5").phrase()
+    assert pooled(**table, layers="0-10").strides() == (4, 6)
+    assert pooled(**table, layers="10-12").strides() == (4,)
+    assert pooled(**table).strides() == (4, 6)
 
 
 def test_sliding_layers_stay_as_they_are(ids):

@@ -39,6 +39,28 @@ def make_model(folder: Path, layers: int = 2, hidden: int = 32, seed: int = 0) -
     return folder
 
 
+def make_other(folder: Path, config: str) -> Path:
+    """Save a tiny model of another architecture, by the name of its config in transformers."""
+    import transformers as hf
+
+    tokenizer = make_tokenizer()
+    made = getattr(hf, config)(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        bos_token_id=0,
+        eos_token_id=0,
+        pad_token_id=0,
+    )
+    hf.AutoModelForCausalLM.from_config(made).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
 def make_tokenizer():
     """Byte-level BPE trained on two sentences; digits are single tokens."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers

@@ -5,6 +5,7 @@ Knows how a run is asked for, watched and cancelled.  The numbers come from the 
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ from engine.commands.look import AsJson, ask
 from engine.commands.printing import err, print_json, print_text, say, seconds
 
 POLL = 0.25
+FIELD = re.compile(r"[a-z_]+(\.[a-z_]+)*: ")  # the start of a refusal
 
 
 def add_to(app: typer.Typer) -> None:
@@ -44,7 +46,7 @@ def run(
     ] = None,
     model: Annotated[str, typer.Option(help="catalog name, Hugging Face id or folder")] = "",
     memory: Annotated[str, typer.Option(help="as in pooled:window=8,stride=4,local=16")] = "",
-    task: Annotated[str, typer.Option(help="as in access_code, or banner:lengths=16")] = "",
+    task: Annotated[str, typer.Option(help="as in access_code, or banner:base=16")] = "",
     prompts: Annotated[
         Path | None,
         typer.Option(help="JSONL of your own prompts, for custom, or reasoning in a decode run"),
@@ -70,8 +72,17 @@ def run(
         result = client.run(asked["key"])
     print_json(result) if as_json else shown.show(result)
     if result["status"] != "done":
+        if refused(result):  # by what only the weights tell
+            say(result["reason"])
+            raise typer.Exit(2)
         say(f"{result['key']} is {result['status']}: {result['reason']}")
         raise typer.Exit(3)
+
+
+def refused(result: dict) -> bool:
+    """Whether a run failed on bad input, at a field, before any row."""
+    stored = sum((result["provenance"].get("rows_stored") or {}).values())
+    return result["status"] == "failed" and not stored and bool(FIELD.match(result["reason"]))
 
 
 def make_spec(

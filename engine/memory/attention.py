@@ -148,7 +148,7 @@ def attention(
     piece = PIECE.get(key.device.type, PIECE_ELSEWHERE)
     layout = current and current.layout(module.layer_idx, query.shape[2], key, piece)
     if current and current.watch and current.watch[0] == module.layer_idx:
-        current.seen = watched(layout, query, key, scaling, current.watch[1])
+        current.seen = watched(layout, query, key, scaling, current.watch[1], attention_mask)
     if not layout:
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, scaling=scaling, **kwargs
@@ -246,19 +246,32 @@ def attend(
 
 
 def watched(
-    layout: Layout | None, query: Tensor, key: Tensor, scaling: float | None, head: int
+    layout: Layout | None,
+    query: Tensor,
+    key: Tensor,
+    scaling: float | None,
+    head: int,
+    stock_mask: Tensor | None,
 ) -> Weights:
-    """Attention weights of one query head over all entries and all tokens (0 where unseen)."""
+    """Attention weights of one query head over all entries and all tokens (0 where unseen).
+
+    `stock_mask` is transformers' own, which an uncompressed layer reads with; None: causal.
+    """
     group = query.shape[1] // key.shape[1]
     q = query[:, head].float()
     scale = scaling if scaling is not None else q.shape[-1] ** -0.5
     k = key[:, head // group]
     count, length = q.shape[1], k.shape[1]
     if layout is None:
-        positions = torch.arange(length - count, length, device=q.device)
-        seen = torch.arange(length, device=q.device) <= positions[:, None]
         scores = (q @ k.float().transpose(1, 2)) * scale
-        return Weights(scores.masked_fill(~seen, float("-inf")).softmax(-1), None)
+        mask = stock_mask
+        if mask is None:
+            seen = torch.ones(1, 1, count, length, dtype=torch.bool, device=q.device)
+            mask = seen.tril(length - count)
+        mask = mask[:, head if mask.shape[1] > 1 else 0, :, :length]
+        if mask.dtype == torch.bool:
+            mask = torch.zeros_like(scores).masked_fill(~mask, float("-inf"))
+        return Weights((scores + mask.float()).softmax(-1), None)
     entries = layout.plan.entries
     entry_k, _ = pooled(layout, key, key)
     scores = q @ torch.cat([entry_k[:, head // group], k], 1).float().transpose(1, 2) * scale

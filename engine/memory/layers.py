@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from engine.registry import shown
@@ -38,6 +39,11 @@ def chosen(text: str, layer: int) -> bool:
     if text.strip().startswith("all"):
         return layer not in listed(text)
     return layer in ranges(text)
+
+
+def others(text: str, table: Iterable[int]) -> bool:
+    """Whether layers are chosen that the table does not name; without an end, "all" always is."""
+    return text.strip().startswith("all") or not set(ranges(text)) <= set(table)
 
 
 def problem(text: str) -> str:

@@ -209,7 +209,10 @@ class Pooled:
 
     def strides(self) -> tuple[int, ...]:
         table = layer_words.strides(self.strides_by_layer)
-        return tuple(sorted({self.stride, *table.values()}))
+        used = {stride for layer, stride in table.items() if layer_words.chosen(self.layers, layer)}
+        if layer_words.others(self.layers, table):
+            used.add(self.stride)
+        return tuple(sorted(used))
 
     def plan(self, layer: int, length: int, origin: Tensor) -> Plan | None:
         if not layer_words.chosen(self.layers, layer):

@@ -16,6 +16,7 @@ from transformers.cache_utils import Cache
 from engine.memory import attention
 from engine.memory.pooled import Pooled
 from engine.memory.rotary import Rotary, Tables, unrotate
+from engine.models.facts import full_layers, unreadable
 from engine.models.head import Head
 from engine.registry import FieldError, SpecError
 
@@ -34,13 +35,8 @@ def self_check(model: Any, name: str) -> dict[str, float]:
 
     attention.register()
     config = model.config.get_text_config(decoder=True)
-    kind = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
-    if kind in ("dynamic", "longrope"):
-        raise refuse(f"its {kind} RoPE changes with length, so cached keys cannot be un-rotated")
-    if getattr(config, "attn_logit_softcapping", None):
-        raise refuse(
-            "its attention logits are capped (softcap), which pooled entries are not defined for"
-        )
+    if told := unreadable(config):
+        raise refuse(told)
     try:
         rotary = Rotary(model)
     except LookupError:
@@ -48,11 +44,7 @@ def self_check(model: Any, name: str) -> dict[str, float]:
             "it has no rotary position embedding (RoPE), so keys cannot be moved to "
             "an entry's position"
         ) from None
-    from engine.models.facts import full_layers
-
     full = full_layers(config)
-    if not full:
-        raise refuse("every layer has a sliding window, so there is no long memory to compress")
     ids = torch.arange(PROBE, device=model.device)[None] * 37 % config.vocab_size
     try:
         with torch.inference_mode():

@@ -13,6 +13,14 @@ from engine.models.controlled.config import Config
 CONTROLLED = "controlled"  # the architecture of models with a memory of their own
 CONTROLLED_POSITIONS = 4096  # trained on 128; a prompt may be longer, to see what becomes of it
 
+# Architectures that the self-check refuses whatever their sizes: told before weights are loaded.
+REFUSED = {
+    "falcon": "its attention bypasses the registry of attention functions",
+    "gpt_oss": "its attention has sinks of its own (s_aux), which pooled entries are not defined "
+    "for",
+    "cohere": "its keys have a rotation of another convention, so they cannot be un-rotated",
+}
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -66,6 +74,27 @@ def full_layers(config: Any) -> tuple[int, ...]:
         config, "use_sliding_window", True
     )
     return () if windowed else tuple(range(config.num_hidden_layers))
+
+
+def unreadable(config: Any) -> str:
+    """Why a memory cannot read this model, as far as its config tells; "" where it may."""
+    full, rope = full_layers(config), getattr(config, "rope_parameters", None) or {}
+    kind = rope.get("full_attention", rope).get("rope_type", "default")
+    rotated = getattr(config, "no_rope_layers", None) or ()  # 1 a layer with RoPE, 0 one without
+    if kind in ("dynamic", "longrope"):
+        return f"its {kind} RoPE changes with length, so cached keys cannot be un-rotated"
+    if getattr(config, "attn_logit_softcapping", None):
+        return "its attention logits are capped (softcap), which pooled entries are not defined for"
+    if not rope:
+        return (
+            "it has no rotary position embedding (RoPE), so keys cannot be moved to an entry's "
+            "position"
+        )
+    if not full:
+        return "every layer has a sliding window, so there is no long memory to compress"
+    if bare := [i for i in full if i < len(rotated) and not rotated[i]]:
+        return f"layer {bare[0]} has no RoPE (NoPE), so its keys cannot be moved to a position"
+    return ""
 
 
 def controlled_facts(config: Config, dtype: str = "float32") -> Facts:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import socket
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +17,14 @@ from typing import Any, NamedTuple
 from engine.models import catalog
 from engine.models.controlled import checkpoint, shelf, vocabulary
 from engine.models.controlled.family import family
-from engine.models.facts import CONTROLLED, Facts, controlled_facts, facts_of
+from engine.models.facts import (
+    CONTROLLED,
+    REFUSED,
+    Facts,
+    controlled_facts,
+    facts_of,
+    unreadable,
+)
 from engine.models.prints import fingerprint
 from engine.registry import FieldError, SpecError, shown, suggest
 from engine.specs import ModelSpec
@@ -51,13 +58,8 @@ def locate(model: ModelSpec, weights: bool = False) -> Source:
         if not catalog.installed(name):
             raise refuse(f"{name} is not here yet; run `phasescope pull {name}`")
         return Source(str(catalog.folder(name)), {})
-    try:
-        path = Path(name).expanduser()
-        if path.exists() or name.startswith(("/", "./", "../", "~")):
-            return _local(path, name)
-    except (OSError, RuntimeError) as error:  # too long a name, not ours to read, no such user
-        reason = getattr(error, "strerror", None) or str(error)
-        raise refuse(f"{shown(name)} cannot be looked up as a folder: {reason}") from None
+    if path := _path(name):
+        return _local(path, name)
     if name.count("/") != 1 or " " in name:
         raise refuse(
             f"no model {shown(name)}: looked in the catalog ({', '.join(catalog.CATALOG)}), among "
@@ -65,6 +67,16 @@ def locate(model: ModelSpec, weights: bool = False) -> Source:
             f"like org/name{suggest(name, [*catalog.CATALOG, *family()])}"
         )
     return _hub(name, model.revision, weights)
+
+
+def _path(name: str) -> Path | None:
+    """The folder or file that a model's name means, None where it means neither."""
+    try:
+        path = Path(name).expanduser()
+        return path if path.exists() or name.startswith(("/", "./", "../", "~")) else None
+    except (OSError, RuntimeError) as error:  # too long a name, not ours to read, no such user
+        reason = getattr(error, "strerror", None) or str(error)
+        raise refuse(f"{shown(name)} cannot be looked up as a folder: {reason}") from None
 
 
 def _local(path: Path, name: str) -> Source:
@@ -99,38 +111,56 @@ def _hub(name: str, revision: str, weights: bool) -> Source:
     Weights only when they are to be loaded: a look at a prompt's tokens downloads no gigabytes.
     """
     from huggingface_hub import constants, snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    from huggingface_hub.errors import LocalEntryNotFoundError
 
     options = {"revision": revision or None}
     wanted = ["*.json", "*.model", "*.txt", "*.jinja", *(["*.safetensors"] if weights else [])]
     try:
         here = snapshot_download(name, local_files_only=True, allow_patterns=wanted, **options)
-        if not weights or any(Path(here).glob("*.safetensors")):
+        if not weights or _whole(Path(here)):
             return Source(here, {})
     except (LocalEntryNotFoundError, FileNotFoundError):
         pass
     except ValueError as error:
         raise refuse(f"{name!r} is no Hugging Face id: {str(error).splitlines()[0]}") from None
-    offline = constants.HF_HUB_OFFLINE or not _reachable(constants.ENDPOINT)
-    if offline:
+    if constants.HF_HUB_OFFLINE or not _reachable(constants.ENDPOINT):
         raise refuse(
-            f"{name} is not in the local Hugging Face cache and {constants.ENDPOINT} cannot be "
-            "reached from here; "
-            "check the spelling, connect once, or give a local folder"
+            f"{name} is not whole in the local Hugging Face cache and {constants.ENDPOINT} cannot "
+            "be reached from here; check the spelling, connect once, or give a local folder"
         )
     try:
-        return Source(snapshot_download(name, allow_patterns=wanted, **options), {})
-    except (HfHubHTTPError, OSError, ValueError) as error:
+        here = snapshot_download(name, allow_patterns=wanted, **options)
+    except Exception as error:
         raise refuse(
-            f"{name} could not be fetched from {constants.ENDPOINT}: {str(error).splitlines()[0]}"
+            f"{name} could not be fetched from {constants.ENDPOINT}: {_first_line(error)}"
         ) from None
+    if weights and not _whole(Path(here)):
+        raise refuse(
+            f"{name} has no model.safetensors, or not all of its parts came; only safetensors are "
+            "fetched, and a download that broke off goes on when it is asked for again"
+        )
+    return Source(here, {})
+
+
+def _whole(folder: Path) -> bool:
+    """Whether all weights are there: one file, or every part that the index names."""
+    index = folder / "model.safetensors.index.json"
+    if not index.is_file():
+        return (folder / "model.safetensors").is_file()
+    try:
+        parts = set(json.loads(index.read_text())["weight_map"].values())
+        return all((folder / part).is_file() for part in parts)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return True  # what is wrong with the index, loading tells
 
 
 def _reachable(endpoint: str, seconds: float = 3.0) -> bool:
-    host = endpoint.split("://")[-1].split("/")[0]
+    """Whether anything answers there, by the scheme, port and proxies that a fetch would take."""
+    from huggingface_hub.utils import get_session
+
     try:
-        socket.create_connection((host.split(":")[0], 443), timeout=seconds).close()
-    except OSError:
+        get_session().head(endpoint, timeout=seconds)
+    except Exception:
         return False
     return True
 
@@ -170,7 +200,11 @@ def load_config(model: ModelSpec):
 
 
 def facts(model: ModelSpec) -> Facts:
-    """Sizes read from the config alone; refuses what cannot be a hooked RoPE decoder at all."""
+    """Sizes read from the config alone; refuses what the config tells cannot be measured."""
+    name = model.id.strip()
+    if model.revision and (name in catalog.CATALOG or shelf.find(name) or _path(name)):
+        told = f"{name} is no Hugging Face model and has one version only; leave revision empty"
+        raise SpecError(FieldError("model.revision", told))
     return _facts(model, fingerprint(model.id, model.revision))
 
 
@@ -194,10 +228,13 @@ def _facts(model: ModelSpec, files: str) -> Facts:
             )
     try:
         known = facts_of(config, model.dtype)
-    except (TypeError, ValueError, ArithmeticError) as error:
+        told = REFUSED.get(config.model_type) or unreadable(config)
+    except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise refuse(f"config.json of {model.id} makes no sense: {_first_line(error)}") from None
     if known.positions < 1:
         raise refuse(f"config.json of {model.id} allows {known.positions} positions")
+    if told:
+        raise refuse(f"{model.id} cannot be measured: {told}")
     return known
 
 

@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from app import services_eviction
 from engine.client import NotFound
+from engine.eviction.spec import decode_schema
 
 QUALITY = "Quality against budget"
 
@@ -43,7 +44,14 @@ def test_shares_are_a_unit_too(client):
     at.selectbox(key="e:run.unit").set_value("removed").run()
     spec = spec_of(at, client)
     assert spec["budgets"] == [0.25]
-    assert "<td>.75</td><td>.25</td>" in html(at)
+    body = html(at)
+    assert "<td>.75</td><td>.25</td>" in body
+    said = body.split(">Removed</th>")[0].rsplit('title="', 1)[1]
+    assert said.startswith("share of prompt and steps that goes; ")  # .25 of it, not of the prompt
+    assert said.rstrip('"').endswith("compression_ratio is a share of the prompt alone")
+    help = next(f["help"] for f in decode_schema()["settings"] if f["name"] == "unit")
+    assert "share of prompt and steps" in help
+    assert "compression_ratio is of the prompt alone" in help
 
 
 def test_methods_are_added_left_out_and_set(client):

@@ -245,7 +245,8 @@ def _budgets(subject: Subject) -> None:
         body += "<tr>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>"
     st.html(
         '<table class="ps-table ps-budgets"><tr><th>Tokens</th><th title="share of prompt and '
-        'steps that stays">Kept</th><th title="kvpress’s compression_ratio">Removed</th>'
+        'steps that stays">Kept</th><th title="share of prompt and steps that goes; kvpress’s '
+        'compression_ratio is a share of the prompt alone">Removed</th>'
         f"<th>Bytes</th></tr>{body}</table>"
     )
 

@@ -46,7 +46,8 @@ class Decoding:
     budgets: tuple = option((128,), "what every method may hold, one to eight values")
     unit: str = option(
         "tokens",
-        "tokens: entries per KV head; kept and removed: share of prompt and steps",
+        "tokens: entries per KV head; kept and removed: share of prompt and steps (kvpress's "
+        "compression_ratio is of the prompt alone)",
         choices=UNITS,
     )
     fair: str = option(

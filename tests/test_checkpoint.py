@@ -9,8 +9,9 @@ import torch
 from controlled import NOTES, SHORT, TINY, save
 from safetensors.torch import load_file, save_file
 
-from engine.models.controlled import checkpoint, config, shelf
+from engine.models.controlled import checkpoint, config, shelf, tensors
 from engine.models.controlled.config import Config, ConfigError, Recipe
+from engine.models.controlled.family import family
 from engine.models.controlled.model import Controlled
 from engine.registry import SpecError
 
@@ -85,7 +86,24 @@ def test_weights_come_back_in_half_precision(tmp_path, kind):
 
 # ---- tensors
 
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_config_tells_its_tensors_without_torch(kind):
+    shape = replace(TINY, layers=3, kv_heads=2, **KINDS[kind])
+    with torch.device("meta"):
+        made = {name: tuple(p.shape) for name, p in Controlled(shape).named_parameters()}
+    assert tensors.shapes(shape) == made
+
+
+def test_each_shipped_file_is_read_by_its_name():
+    here = [name for name in family() if (shelf.shipped_folder() / f"{name}.safetensors").is_file()]
+    assert here
+    for name in here:
+        assert shelf.describe(name).config == family()[name].config
+
+
 NAME = "model.layers.0.self_attn.pool.gate"
+REST = {"recipe": asdict(SHORT), "notes": NOTES}
 
 
 @pytest.mark.parametrize(
@@ -111,6 +129,26 @@ def test_tensors_that_do_not_fit_are_refused(path, change, words):
     tensors = load_file(path)
     change(tensors)
     refused(rewritten(path, tensors=tensors), words)
+    if "not f" in words:  # found when the weights are read
+        assert shelf.describe(str(path)).config == TINY
+        return
+    words = words.replace("dtype int32; a floating-point one works", "dtype I32; F16, BF16, F32")
+    with pytest.raises(SpecError, match=words) as caught:  # no weights are read
+        shelf.describe(str(path))
+    assert [error.field for error in caught.value.errors] == ["model.id"]
+
+
+def test_a_file_cut_short_is_refused_by_its_header(path):
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(SpecError, match="it is cut short"):
+        shelf.describe(str(path))
+
+
+def test_tensors_that_tell_no_shape_are_refused(path):
+    told = {checkpoint.MARK: json.dumps({"version": 1, "config": asdict(TINY)} | REST)}
+    path.write_bytes(framed(json.dumps({"__metadata__": told, NAME: 3}).encode()))
+    with pytest.raises(SpecError, match="its header is damaged"):
+        shelf.describe(str(path))
 
 
 def test_a_config_of_another_shape_is_refused_before_memory_is_taken(path):

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 from controlled import NOTES, SHORT, TINY, save
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from engine import offers
 from engine.benchmark import benchmark
@@ -86,6 +88,22 @@ def test_the_geometry_is_the_checkpoints(changes):
         ends = list(range(start + config.window - 1, 40, config.stride))
         assert made.last[0].tolist() == ends
         assert made.exact_tokens(torch.tensor([39]), None, torch.arange(40)).any()
+
+
+@pytest.mark.parametrize("memory", [None, "trained", "full", "pooled"])
+def test_a_file_that_lacks_a_tensor_makes_no_spec(tmp_path, memory):
+    """So a dry run and a submit refuse it; its run once failed in the worker."""
+    path = save(tmp_path, "pupil")
+    tensors = load_file(path)
+    tensors.pop("model.norm.weight")
+    with safe_open(path, "pt") as file:
+        save_file(tensors, path, metadata=file.metadata())
+    asked = {"model": {"id": str(path)}, "task": TASK} | (
+        {"memory": {"kind": memory}} if memory else {}
+    )
+    with pytest.raises(SpecError, match="it lacks 1 of its tensors") as caught:
+        SweepSpec.from_dict(asked)
+    assert caught.value.errors[0].field == "model.id"
 
 
 def test_a_controlled_model_brings_its_memory(folder):

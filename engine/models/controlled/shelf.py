@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 from engine import paths
-from engine.models.controlled import checkpoint
+from engine.models.controlled import checkpoint, tensors
 from engine.models.controlled.checkpoint import Header
 from engine.models.controlled.family import family
 from engine.registry import SpecError
@@ -46,7 +46,10 @@ def find(name: str) -> Path | None:
 
 
 def describe(name: str) -> Header | None:
-    """Config, recipe and notes of a controlled model by id; None where it is none or not here."""
+    """Config, recipe and notes of a controlled model by id; None where it is none or not here.
+
+    SpecError where the file is damaged or its tensors are not those of its config.
+    """
     path = find(name)
     if path is None:
         return None
@@ -56,7 +59,9 @@ def describe(name: str) -> Header | None:
 
 @functools.lru_cache(maxsize=256)
 def _header(path: str, changed: int, size: int) -> Header:
-    return checkpoint.header(Path(path))
+    found = checkpoint.header(Path(path))
+    tensors.check(Path(path), found.config)
+    return found
 
 
 def missing(name: str) -> bool:

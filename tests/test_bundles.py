@@ -254,6 +254,31 @@ def test_an_import_takes_no_shipped_result_s_place(bundle, spec, tmp_path):
         store.close()
 
 
+@pytest.mark.parametrize("source", ["import", "preset", "own"])
+def test_a_run_that_comes_alone_takes_the_control_that_is_here(
+    sender, bundle, spec, source, tmp_path
+):
+    run = Results(sender).pick(spec.key)
+    alone = bundles.export_run(sender, run, alone=True)
+    store = Store(tmp_path)
+    try:
+        told = f"the control {spec.control.key} is neither .* import its own bundle first"
+        with pytest.raises(SpecError, match=told):
+            bundles.import_run(store, alone)
+        if source == "own":
+            made_rows.fill(store, spec.control.key, weak=None)
+        else:
+            control = bundles.export_run(sender, sender.run(run.control_run))
+            bundles.import_run(store, control, source)
+        (lent,) = [known.id for known in store.runs_of(spec.control.key)]
+        assert bundles.import_run(store, alone) == {"key": spec.key, "added": True}
+        assert store.runs_of(spec.key)[0].control_run == lent
+        assert bundles.import_run(store, alone) == {"key": spec.key, "added": False}
+        assert store.run(lent).source == source
+    finally:
+        store.close()
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_bundles_are_refused_and_leave_nothing(name, bundle, receiver):
     before = everything(receiver)

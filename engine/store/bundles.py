@@ -156,14 +156,15 @@ def import_bundle(
     Adds no run whose key and code version are stored already; raises SpecError naming the file that
     is wrong.  `file`: the name under which it came; `check_view` may refuse a view by its meaning.
     """
-    found = read_bundle(bundle, shipped=source == "preset")
+    shipped = source == "preset"
+    found = read_bundle(bundle, shipped, lambda part: _control_here(store, part) is not None)
     if found.view is not None:
         try:
             check_view(found.view)
         except SpecError as error:
             told = "; ".join(f"{e.field} {e.message}" for e in error.errors)
             raise refuse(f"{VIEW}: {told}") from None
-    origin = None if source == "preset" else _origin(bundle, file, found.made_by)
+    origin = None if shipped else _origin(bundle, file, found.made_by)
     saved, removed, ids = [], [], {}
     try:
         with store.writing() as cursor:  # one at a time: twice the same adds nothing
@@ -181,6 +182,8 @@ def import_bundle(
                     cursor.execute("insert into maps values (?, ?, ?, ?, ?, ?)", values)
             for own, control in wanted:
                 values = {"control_run": ids.get(control), "asked": True}
+                if control is None and not shipped:
+                    values["control_run"] = _control_here(store, found.parts[own])
                 store._change(cursor, ids[own], values)
     except BaseException:
         for name in saved:
@@ -219,6 +222,16 @@ def _here(store: Store, about: dict, source: str) -> bool:
         if like and whole and have.code_version == about["code_version"]:
             return True
     return False
+
+
+def _control_here(store: Store, part: Part) -> int | None:
+    """The stored control of a run that came without: of the same code, and no import, if it can."""
+    runs = store.runs_of(part.spec.control.key) if part.spec.control else ()
+    code = part.about["code_version"]
+    whole = [
+        (r.code_version == code, r.source != "import", r.id) for r in runs if r.status == "done"
+    ]
+    return max(whole)[-1] if whole else None
 
 
 def _clear(store: Store, cursor, about: dict, source: str) -> list[str]:
@@ -261,12 +274,16 @@ def read(bundle: bytes, shipped: bool = False) -> dict[str, Part]:
     return {name: found.parts[at] for name, at in places.items() if at is not None}
 
 
-def read_bundle(bundle: bytes, shipped: bool = False) -> Bundle:
-    """A bundle's content, all of it checked; a shipped result may lack its control."""
+def read_bundle(
+    bundle: bytes, shipped: bool = False, lent: Callable[[Part], bool] = lambda part: False
+) -> Bundle:
+    """A bundle's content, all of it checked; a shipped result may lack its control, and so may a
+    run whose control is stored (`lent`).
+    """
     form, files = unpack(bundle)
     about = _read_json(files[ABOUT], ABOUT)
     reader: Callable = _one if form == 1 else _many
-    found, used = reader(about, files, shipped)
+    found, used = reader(about, files, (lambda part: True) if shipped else lent)
     for name in sorted(set(files) - used - {ABOUT}):
         raise refuse(f"holds {name!r}, which belongs to no run in it")
     tables = [table for part in found.parts for table in part.tables.values()]
@@ -274,7 +291,7 @@ def read_bundle(bundle: bytes, shipped: bool = False) -> Bundle:
     return found
 
 
-def _one(about: object, files: dict[str, bytes], shipped: bool) -> tuple[Bundle, set[str]]:
+def _one(about: object, files: dict[str, bytes], lent: Callable) -> tuple[Bundle, set[str]]:
     """Format 1; and the members that were read."""
     if not isinstance(about, dict) or "run" not in about or not set(about) <= set(PARTS):
         raise refuse("run.json must describe a run and at most its control")
@@ -285,13 +302,13 @@ def _one(about: object, files: dict[str, bytes], shipped: bool) -> tuple[Bundle,
         for name, words in zip(names, told, strict=True)
     ]
     control = parts[1] if len(parts) > 1 else None
-    if not (shipped and control is None):
+    if control is not None or not lent(parts[0]):
         _check_control(parts[0], control)
     runs = [(0, 1 if control else None)]
     return Bundle(parts, runs, None, ""), _used(names, parts)
 
 
-def _many(about: object, files: dict[str, bytes], shipped: bool) -> tuple[Bundle, set[str]]:
+def _many(about: object, files: dict[str, bytes], lent: Callable) -> tuple[Bundle, set[str]]:
     """Format 2; and the members that were read."""
     fields = {"made_by": str, "parts": list, "runs": list, "maps": list}
     if not isinstance(about, dict) or set(about) != set(fields):
@@ -339,6 +356,9 @@ def _pairs(runs: list, count: int) -> list[tuple[int, int | None]]:
 def _check_control(run: Part, control: Part | None) -> None:
     asked = read_spec(run.about["spec"]).control
     expected, found = asked and asked.key, control and control.about["key"]
+    if expected and not found:
+        told = "is neither in the bundle nor here whole; import its own bundle first"
+        raise refuse(f"run.json: the control {expected} {told}")
     if found != expected:
         raise refuse(f"run.json: the control is {found}, the spec asks for {expected}")
 

@@ -183,7 +183,10 @@ def known(engine: Engine, id: str) -> View:
 
 
 def edit(engine: Engine, id: str, values: dict) -> dict:
-    """Change words, lock, or delete and bring back; a locked view is only unlocked."""
+    """Change words, lock, or delete and bring back.
+
+    A locked view is only unlocked, a deleted one only brought back: by that word alone.
+    """
     view = engine.store.view(id)
     if view is None:
         raise HTTPException(404, f"no view {id[:40]!r} here")
@@ -195,8 +198,13 @@ def edit(engine: Engine, id: str, values: dict) -> dict:
             changes[field] = values[field]
     if unknown := set(values) - {"name", "note", "tags", "locked", "deleted", "version"}:
         raise SpecError(FieldError(min(unknown), "cannot be changed; save a new view instead"))
-    if view.locked and changes.get("locked", True):
-        told = f"the view “{view.name}” is locked; unlock it first, or fork it"
+    if view.deleted and changes != {"deleted": False}:
+        told = f"the view “{view.name}” was deleted; bring it back first, by deleted: false alone"
+        raise SpecError(FieldError("deleted", told))
+    if view.locked and not view.deleted and changes != {"locked": False}:
+        told = (
+            f"the view “{view.name}” is locked; unlock it first, by locked: false alone, or fork it"
+        )
         raise SpecError(FieldError("locked", told))
     if "deleted" in changes:
         changes["deleted"] = utc_now() if changes["deleted"] else None

@@ -152,11 +152,22 @@ def test_two_writers_never_overwrite_each_other(http):
 def test_a_locked_view_is_only_unlocked(http):
     id = saved(http)["id"]
     assert http.patch(f"/views/{id}", json={"version": 1, "locked": True}).json()["locked"]
-    for change in ({"name": "x"}, {"deleted": True}, {"locked": True}):
+    around = [{"locked": False} | more for more in ({"name": "x"}, {"deleted": True})]
+    for change in ({}, {"name": "x"}, {"deleted": True}, {"locked": True}, *around):
         assert "is locked" in told(http.patch(f"/views/{id}", json={"version": 2} | change), 422)
     assert http.get(f"/views/{id}").json()["version"] == 2
-    open_again = http.patch(f"/views/{id}", json={"version": 2, "locked": False, "name": "x"})
-    assert open_again.json()["name"] == "x"
+    assert http.patch(f"/views/{id}", json={"version": 2, "locked": False}).status_code == 200
+    assert http.patch(f"/views/{id}", json={"version": 3, "name": "x"}).json()["name"] == "x"
+
+
+def test_a_deleted_view_is_only_brought_back(http):
+    id = saved(http)["id"]
+    http.patch(f"/views/{id}", json={"version": 1, "deleted": True})
+    around = [{"deleted": False} | more for more in ({"name": "x"}, {"locked": True})]
+    for change in ({"name": "x"}, {"locked": True}, {"deleted": True}, *around):
+        assert "was deleted" in told(http.patch(f"/views/{id}", json={"version": 2} | change), 422)
+    view = http.patch(f"/views/{id}", json={"version": 2, "deleted": False}).json()
+    assert (view["name"], view["version"], view["deleted"]) == ("One", 3, None)
 
 
 def test_a_deleted_view_says_so_and_comes_back(http):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import logging
 import threading
 from collections import OrderedDict
@@ -26,6 +27,7 @@ from engine.warming import warm
 
 log = logging.getLogger("phasescope")
 PLANS_KEPT = 16
+SPECS_KEPT, CHARACTERS_KEPT = 1000, 50_000_000  # where readers only look
 LAST = 3  # turn of the results that come in when they are asked for
 
 
@@ -43,7 +45,8 @@ class Engine:
         self._family = threading.Lock()  # while the controlled family's are brought in
         self._ending = False
         self._plans: OrderedDict[tuple, dict] = OrderedDict()
-        self._lock = threading.Lock()  # of the plans: requests run in threads
+        self._specs: OrderedDict[str, str] = OrderedDict()
+        self._lock = threading.Lock()  # of plans and specs: requests run in threads
 
     def start(self) -> None:
         self.queue.start()
@@ -117,6 +120,24 @@ class Engine:
         """Queue a run; whatever can be refused is refused before anything is kept."""
         self.access.check(spec, self.plan(spec))
         return self.queue.submit(spec, title)
+
+    def remember(self, spec: Any) -> None:
+        """Keep a spec for the link with its key: where readers only look, for a while in memory."""
+        if not self.access.read_only:
+            self.store.remember(spec)
+            return
+        kept = self._specs
+        with self._lock:
+            kept[spec.key] = json.dumps(spec.to_dict())
+            kept.move_to_end(spec.key)
+            while len(kept) > SPECS_KEPT or sum(map(len, kept.values())) > CHARACTERS_KEPT:
+                kept.popitem(last=False)
+
+    def spec(self, key: str) -> dict | None:
+        """What `remember` kept of a key."""
+        with self._lock:
+            text = self._specs.get(key)
+        return json.loads(text) if text else self.store.spec(key)
 
     def plan(self, spec: Any) -> dict:
         """What will run; the page asks for it at every change and again at Run."""

@@ -18,7 +18,7 @@ from test_views import TOKEN, add_run, saved, told
 from typer.testing import CliRunner
 
 from app import services
-from engine import access, cli
+from engine import access, cli, owner
 from engine.access import Access, check_host, chosen_token, login_files
 from engine.decode import plan as decode_plan
 from engine.owner import Engine
@@ -159,6 +159,23 @@ def test_a_reader_opens_everything_and_changes_nothing(tmp_path):
     assert "jobs" not in vary.json() or vary.json()["jobs"] == []
     assert engine.store.jobs() == []
     assert client.get(f"/views/{id}").json()["name"] == "One"
+    engine.store.close()
+
+
+def test_a_reader_s_edit_has_a_link_that_opens_and_writes_nothing(tmp_path, monkeypatch):
+    engine, client = shared(tmp_path, read_only=True)
+    monkeypatch.setattr(engine, "plan", lambda spec: {"key": spec.key})
+    monkeypatch.setattr(owner, "SPECS_KEPT", 3)
+    keys = []
+    for seed in range(5):
+        asked = made_rows.SPEC | {"seed": seed}
+        keys.append(client.post("/preview", json=asked).json()["key"])
+        assert client.get(f"/specs/{keys[-1]}").json()["seed"] == seed
+    assert [client.get(f"/specs/{key}").status_code for key in keys] == [404, 404, 200, 200, 200]
+    monkeypatch.setattr(owner, "CHARACTERS_KEPT", 100)
+    client.post("/preview", json=asked)
+    assert not engine._specs
+    assert engine.store.specs() == {}
     engine.store.close()
 
 

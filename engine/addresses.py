@@ -7,6 +7,7 @@ forms are in `engine.forms`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -25,6 +26,7 @@ from engine.store import Run
 from engine.store.decode import schemas
 
 Form = Literal["json", "csv", "parquet"]
+Table = Literal["csv", "parquet"]
 LARGEST = 2**31 - 1
 TABLES = {SWEEP: ("answers", "tokens"), KVPRESS: ("predictions",)}
 PAGING = ("_size", "_offset", "token")
@@ -36,6 +38,16 @@ LINES = pa.schema(
         ("finding", pa.string()),
         *((name, pa.float64()) for name in ("mean", "worst", "gap", "period")),
         ("curve", pa.list_(pa.float64())),
+    ]
+)
+VIEWS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("id", "page", "name", "note", "author", "parent")),
+        *((name, pa.list_(pa.string())) for name in ("tags", "keys")),
+        ("state", pa.string()),  # JSON
+        ("locked", pa.bool_()),
+        ("version", pa.int64()),
+        *((name, pa.string()) for name in ("created", "changed")),
     ]
 )
 DOCS = (
@@ -65,10 +77,31 @@ def _lists(app: FastAPI, engine: Engine) -> None:
         _known(request, paged=False)
         return JSONResponse([view.to_dict() for view in engine.store.views()])
 
+    @app.get("/views.{form}", tags=["addresses"], description=f"All saved views. {SLICED}")
+    def views_table(request: Request, form: Table) -> Response:
+        _known(request)
+        told = [view.to_dict() for view in engine.store.views()]
+        rows = [view | {"state": json.dumps(view["state"])} for view in told]
+        made = pa.Table.from_pylist([{n: row[n] for n in VIEWS.names} for row in rows], VIEWS)
+        return _answer(request, made, form, "views")
+
     @app.get("/views/{id}.json", tags=["addresses"], description="A saved view and its runs.")
     def view(request: Request, id: str) -> JSONResponse:
         _known(request, paged=False)
         return JSONResponse(views.opened(engine, id))
+
+    @app.get(
+        "/views/{id}.{form}",
+        tags=["addresses"],
+        description=f"A saved view's runs, one a row, as /runs has them. {SLICED}",
+    )
+    def view_table(request: Request, id: str, form: Table) -> Response:
+        _known(request)
+        keys = views.known(engine, id).keys
+        lines = {line["key"]: line for line in engine.results.lines(keys)}
+        rows = [lines.get(key, {"key": key, "status": "missing"}) for key in keys]
+        rows = [{n: row.get(n) for n in LINES.names} for row in rows]
+        return _answer(request, pa.Table.from_pylist(rows, LINES), form, id)
 
 
 def _runs(app: FastAPI, engine: Engine) -> None:
@@ -79,6 +112,18 @@ def _runs(app: FastAPI, engine: Engine) -> None:
         _known(request, paged=False)
         found = find(engine, key)
         return JSONResponse(clean(engine.results.show(found, engine.queue.progress(found))))
+
+    @app.get(
+        "/runs/{key}.{form}",
+        tags=["addresses"],
+        description="A run's answers; of an import from kvpress its predictions. The filters are "
+        f"those of its tables. {SLICED}",
+    )
+    def run_table(request: Request, key: str, form: Table) -> Response:
+        kind = find(engine, key).kind
+        if kind == DECODE:
+            return decode(request, key, "answers", form)
+        return rows(request, key, TABLES[kind][0], form)
 
     @app.get(
         "/runs/{key}/decode/{table}.{form}",

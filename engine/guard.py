@@ -39,6 +39,8 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
             return
+        if scope["method"] == "HEAD":
+            scope, send = scope | {"method": "GET"}, without_body(send)
         headers = {name.lower(): value for name, value in scope["headers"]}
         # A foreign name that resolves to 127.0.0.1 (DNS rebinding) still says who it is.
         host = headers.get(b"host", b"").decode("latin-1").rsplit(":", 1)[0]
@@ -100,8 +102,17 @@ def without_token(scope: dict) -> tuple[dict, bytes]:
             found = unquote_to_bytes(value)
         else:
             kept.append(part)
-    reads = scope["method"] in ("GET", "HEAD") and READABLE.fullmatch(scope["path"])
+    reads = scope["method"] == "GET" and READABLE.fullmatch(scope["path"])
     return scope | {"query_string": b"&".join(kept)}, found if reads else b""
+
+
+def without_body(send):
+    """HEAD is answered as GET is, by its status and headers alone."""
+
+    async def sent(message):
+        await send(message | ({"body": b""} if "body" in message else {}))
+
+    return sent
 
 
 async def too_large(send, cap: int, length: int = 0) -> None:

@@ -67,7 +67,7 @@ class Results:
     # ---- which row of a key
 
     def pick(self, key: str) -> Run | None:
-        """The run to show: the user's own of this code, else any of this code, else the newest."""
+        """The run to show: the user's own of this code first, imported ones last."""
         values = self.store.spec(key) or {}
         return min(self.store.runs_of(key), key=lambda run: preference(run, values), default=None)
 
@@ -255,10 +255,10 @@ class Results:
             **{name: numbers[name] for name in ("finding", "worst", "gap", "period", "curve")},
         }
 
-    def lines(self) -> list[dict]:
-        """One line a key, newest first; controls that nobody asked for are left out."""
-        kept, specs = self.store.summaries(), self.store.specs()
-        best = picked([run for run in self.store.runs() if run.asked], specs)
+    def lines(self, keys: Sequence[str] | None = None) -> list[dict]:
+        """One line a key, newest first, of all or some; none of controls that nobody asked for."""
+        kept, specs = self.store.summaries(), self.store.specs(keys)
+        best = picked([run for run in self.store.runs(keys) if run.asked], specs)
         chosen = sorted(best.values(), key=lambda run: run.created, reverse=True)
         blank = summary(NOTHING)
         return [self.line(r, *specs.get(r.key, ({}, "")), kept.get(r.id, blank)) for r in chosen]

@@ -146,6 +146,51 @@ def test_lists_of_runs(web, engine):
     assert get(web, "/views/0123456789.json").status_code == 404
 
 
+def test_a_run_s_own_address_has_its_answers(web, engine):
+    path, decode = f"/runs/{SPEC.key}", f"/runs/{DECODE.key}"
+    assert rows_of(web, path).equals(rows_of(web, f"{path}/answers"))
+    assert rows_of(web, path, sample=1).equals(rows_of(web, f"{path}/answers", sample=1))
+    assert get(web, f"{path}.csv").content == get(web, f"{path}/answers.csv").content
+    assert rows_of(web, decode, arm=1).equals(rows_of(web, f"{decode}/decode/answers", arm=1))
+    assert get(web, f"{path}.csv", arm=1).status_code == 422
+    assert get(web, "/runs/0123.csv").status_code == 404
+
+
+def test_views_are_tables_too(web):
+    gone, sent = "0" * 12, {"authorization": f"Bearer {TOKEN}"}
+    state = {"runs": f"{DECODE.key},{gone},{SPEC.key}"}
+    body = {"page": "compare", "state": state, "name": "=1+1", "tags": ["a", "b"]}
+    id = web.post("/views", json=body, headers=sent).json()["id"]
+    try:
+        every = rows_of(web, "/views").to_pylist()
+        assert [(v["id"], v["tags"], json.loads(v["state"])) for v in every] == [
+            (id, ["a", "b"], state)
+        ]
+        assert "'=1+1" in get(web, "/views.csv").text
+        runs = rows_of(web, f"/views/{id}")
+        assert runs["key"].to_pylist() == [DECODE.key, gone, SPEC.key]
+        assert runs["status"].to_pylist() == ["done", "missing", "done"]
+        known = {row["key"]: row for row in rows_of(web, "/runs").to_pylist()}
+        assert runs.to_pylist()[2] == known[SPEC.key]
+        assert rows_of(web, f"/views/{id}", _offset=2).num_rows == 1
+        assert len(get(web, f"/views/{id}.csv").text.splitlines()) == 4
+        assert get(web, "/views/0123456789.csv").status_code == 404
+    finally:
+        web.patch(f"/views/{id}", json={"version": 1, "deleted": True}, headers=sent)
+
+
+@pytest.mark.parametrize("path", ["/runs.csv", f"/runs/{SPEC.key}.json", "/docs"])
+def test_a_head_is_a_get_without_its_body(web, path):
+    whole, head = get(web, path), web.head(path, params={"token": TOKEN})
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-length"] == str(len(whole.content))
+    assert web.head(path).status_code == 401
+    sent = {"authorization": f"Bearer {TOKEN}"}
+    assert web.head("/health", headers=sent).status_code == 200
+    assert web.head("/import", headers=sent).status_code == 405
+    assert web.head("/runs/0123", headers=sent).status_code == 404
+
+
 def test_text_in_a_csv_is_text(tmp_path):
     table = pa.table({"text": NASTY, "n": range(len(NASTY)), "list": [[1, 2]] * len(NASTY)})
     made = forms.csv(table)
@@ -299,7 +344,10 @@ def test_every_address_stands_in_the_document_and_on_its_page(web):
     page = get(web, "/docs")
     for path in (
         "/runs.{form}",
+        "/views.{form}",
+        "/views/{id}.{form}",
         "/runs/{key}.json",
+        "/runs/{key}.{form}",
         "/runs/{key}/{table}.{form}",
         "/runs/{key}/decode/{table}.{form}",
     ):

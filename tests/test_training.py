@@ -218,6 +218,37 @@ def test_a_silent_training_counts_as_stopped(monkeypatch):
     assert ledger.trainings()[0]["state"] == "stopped"
 
 
+@pytest.mark.parametrize("begun", [True, False])
+@pytest.mark.parametrize("silent", [120, -1])
+def test_a_killed_training_is_in_the_ledger(monkeypatch, begun, silent):
+    monkeypatch.setattr(ledger, "SILENT", silent)
+    if begun:
+        ledger.Record("pupil", 12, 3).tell(
+            {"step": 5, "loss": 4.0, "accuracy": 0.1, "cpu_seconds": 1.0}
+        )
+    end = school._last_word("pupil", -9)
+    assert (end["state"], end["step"]) == ("stopped", 5 if begun else 0)
+    (line,) = ledger.ended()
+    assert (line["name"], line["state"]) == ("pupil", "stopped")
+    assert "ended with code -9" in line["reason"]
+    assert "curve" not in line
+    assert ledger.unfinished_seed("pupil") == (3 if begun else None)
+    assert ledger.Record("pupil", 12, 3).now["step"] == (5 if begun else 0)
+    assert len(ledger.ended()) == 1
+
+
+def test_a_training_killed_with_its_parent_is_in_the_ledger_when_it_begins_again():
+    ledger.Record("pupil", 12, 3)
+    ledger.Record("pupil", 12, 3).end("done")
+    assert [line["state"] for line in ledger.ended()] == ["stopped", "done"]
+
+
+def test_a_training_that_still_saves_is_not_called_ended():
+    ledger.Record("pupil", 12, 3)
+    assert school._last_word("pupil", None)["state"] == "running"
+    assert ledger.ended() == []
+
+
 # ---- the command line
 
 

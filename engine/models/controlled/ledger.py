@@ -35,6 +35,8 @@ class Record:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         (folder(name) / "stop").unlink(missing_ok=True)
         before = _read(self.path)
+        if before and before["state"] == "running":  # killed, and nobody was there to tell
+            _append(before | {"state": "stopped", "reason": "its process ended"})
         same = before and (before["steps"], before["seed"]) == (steps, seed)
         same = same and before["state"] != "done"
         self.now: dict[str, Any] = {
@@ -64,15 +66,23 @@ class Record:
         """done, stopped or failed; the ledger keeps it."""
         self.now |= {"state": state, "reason": reason, **more}
         self._save()
-        line = {k: v for k, v in self.now.items() if k != "curve"}
-        with ledger().open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        _append(self.now)
 
     def _save(self) -> None:
         self.now |= {"updated": _now(), "pid": os.getpid()}
-        scratch = self.path.with_suffix(f".{os.getpid()}")
-        scratch.write_text(json.dumps(self.now), encoding="utf-8")
-        os.replace(scratch, self.path)
+        _write(self.path, self.now)
+
+
+def lost(name: str, reason: str) -> dict:
+    """A run whose process ended without a word is stopped; the ledger keeps it."""
+    path = folder(name) / "progress.json"
+    now = {"name": name, "step": 0, "curve": []} | (told(name) or {})
+    now |= {"state": "stopped", "reason": reason, "updated": _now()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_file():
+        _write(path, now)
+    _append(now)
+    return now
 
 
 def trainings() -> list[dict]:
@@ -96,9 +106,14 @@ def ended() -> list[dict]:
     return [json.loads(line) for line in lines if line.strip()]
 
 
+def told(name: str) -> dict | None:
+    """The last word of a training's own process, None where it has said nothing."""
+    return _read(folder(name) / "progress.json")
+
+
 def unfinished_seed(name: str) -> int | None:
     """The seed at which a training of that name was stopped, None where none was."""
-    now = _read(folder(name) / "progress.json")
+    now = told(name)
     return now["seed"] if now and now["state"] in ("running", "stopped") else None
 
 
@@ -116,6 +131,18 @@ def _read(path: Path) -> dict | None:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+
+
+def _write(path: Path, now: dict) -> None:
+    scratch = path.with_suffix(f".{os.getpid()}")
+    scratch.write_text(json.dumps(now), encoding="utf-8")
+    os.replace(scratch, path)
+
+
+def _append(now: dict) -> None:
+    line = {k: v for k, v in now.items() if k != "curve"}
+    with ledger().open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
 
 
 def _now() -> str:

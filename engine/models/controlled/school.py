@@ -63,18 +63,12 @@ def _standing(members: list[Member], ends: dict[str, dict]) -> list[dict]:
 
 
 def _last_word(name: str, code: int | None) -> dict:
-    now = next((run for run in ledger.trainings() if run["name"] == name), None)
+    now = ledger.told(name)
     if now and now["state"] != "running":
         return now
-    told = f"its process ended with code {code}; train it again to go on"
-    return (
-        {"name": name, "step": 0, "curve": []}
-        | (now or {})
-        | {
-            "state": "stopped",
-            "reason": told,
-        }
-    )
+    if code is None:  # it still saves, and tells of itself when it ends
+        return {"name": name, "step": 0, "curve": []} | (now or {})
+    return ledger.lost(name, f"its process ended with code {code}; train it again to go on")
 
 
 def lesson_room(member: Member, into: str, device: str) -> None:

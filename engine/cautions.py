@@ -25,6 +25,7 @@ def cautions(
         *_pair(samples[0]),
         *_few(samples),
         *_weak(spec),
+        *_unlike(spec),
         *slow(spec),
         *_template(spec, samples[0]),
         *_locked(spec, samples),
@@ -146,6 +147,17 @@ def _weak(spec: Any) -> list[str]:
     return [
         "Lengthen is the weakest protocol: length and query position move with the target. The "
         "control shows how much of the curve is the prompt's own."
+    ]
+
+
+def _unlike(spec: Any) -> list[str]:
+    """Prompts that cannot be padded alike, so that only the grid moves."""
+    number = getattr(spec.task, "unlike", int)()
+    if not number or spec.settings.protocol != "grid_origin":
+        return []
+    return [
+        f"Prompt {number} has not the {{{{pad}}}} marks that others have, so nothing is padded in "
+        "any prompt: only the window grid moves (grid_origin). Mark all prompts alike to pad them."
     ]
 
 

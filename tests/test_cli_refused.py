@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 from pathlib import Path
 
 import live
 import pytest
 import tiny
+
+import engine.tasks  # noqa: F401  (fills the registry)
+from engine.commands import sweeps, words
+from engine.registry import TASKS
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +31,22 @@ def test_a_model_that_cannot_be_read_exits_2(shared, tmp_path, config, queued):
     assert (done.returncode, len(shared.client.jobs()) - before) == (2, queued)
     assert "model.id: " in done.stderr
     assert "cannot be measured: " in done.stderr.replace("\n", " ")
+
+
+def test_tokens_of_a_copy_that_is_not_there_exit_2(shared, tmp_path):
+    done = shared.cli("run", _written(tmp_path, live.spec(first=240)), "--json")
+    key = json.loads(done.stdout)["key"]
+    for option, value, last in (("sample", 2, 1), ("sample", -1, 1), ("shift", 8, 7)):
+        found = shared.cli("tokens", key, f"--{option}={value}")
+        assert (found.returncode, found.stdout) == (2, "")
+        assert found.stderr.strip() == f"{option}: must be from 0 to {last}, not {value}"
+    assert shared.cli("tokens", key, "--sample=1", "--shift=7").returncode == 0
+
+
+def test_the_task_in_the_help_is_one():
+    text = inspect.getsource(sweeps.run)
+    task = re.search(r"access_code, or ([a-z]+:[a-z]+=[0-9]+)", text)[1]
+    assert TASKS.build(words.choice(task, "task", {})).base == 16
 
 
 def _written(folder: Path, spec: dict) -> str:

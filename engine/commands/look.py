@@ -144,6 +144,7 @@ def tokens(
     """Token rows of one copy: probability, rank, entropy, likeliest tokens."""
     key = key_of(key)
     with ask() as client:
+        _check_copy(client.run(key), sample, shift)
         rows = client.tokens(key, sample=sample, shift=shift, control=control)
     if as_json:
         records = json.loads(rows.to_json(orient="records"))
@@ -151,6 +152,19 @@ def tokens(
         return
     columns = ["position", "text", "role", "logprob", "rank", "entropy"]
     print_table(columns, rows[columns].to_numpy(object).tolist())
+
+
+def _check_copy(run: dict, sample: int, shift: int) -> None:
+    """SpecError where a sweep has no such copy."""
+    from engine.registry import FieldError, SpecError
+
+    spec = run["spec"] if run["kind"] == "sweep" else {}
+    for name, value, count in (
+        ("sample", sample, spec.get("samples")),
+        ("shift", shift, spec.get("modulus")),
+    ):
+        if count and not 0 <= value < count:
+            raise SpecError(FieldError(name, f"must be from 0 to {count - 1}, not {value}"))
 
 
 def cancel(key: Key, as_json: AsJson = False) -> None:

@@ -73,6 +73,16 @@ class Custom:
         kind = kinds.pop()
         return (kind, "grid_origin") if kind != "grid_origin" else ("grid_origin",)
 
+    def unlike(self) -> int:
+        """Number of the first prompt whose pad slots are not as the others', a missing one before
+        any other; 0: all are alike.
+        """
+        kinds = [self._protocol(*pair) for pair in self._read()]
+        if len(set(kinds)) == 1:
+            return 0
+        bare = [kind == "grid_origin" for kind in kinds]
+        return 1 + (bare if any(bare) else [kind != kinds[0] for kind in kinds]).index(True)
+
     @staticmethod
     def _protocol(places: Places, _: object) -> str:
         if len(places.pads) < 2:

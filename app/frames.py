@@ -38,15 +38,23 @@ def natural_axis(answers: pd.DataFrame, protocol: str, design: list[dict] | None
     return "shift" if answers.groupby("shift")["residue"].nunique().max() == 1 else "residue"
 
 
-def first_boundary(answers: pd.DataFrame, strip: dict | None, stride: int | None, axis: str) -> int:
-    """An x at which a stride begins: 0 over residues, by the target's first phase over shifts."""
-    if not stride or axis != "shift":
+def first_boundary(
+    answers: pd.DataFrame, strip: dict | None, stride: int | None, axis: str, origin: int = 0
+) -> int:
+    """An x at which a window begins: the grid's origin over residues, by the target's first phase
+    over shifts.
+    """
+    if not stride:
         return 0
+    if axis != "shift":
+        return origin % stride
     if len(answers):
         row = answers.sort_values("shift", kind="stable").iloc[0]
-        return int((int(row["shift"]) - int(row["residue"])) % stride)
+        return int((int(row["shift"]) - int(row["residue"]) + origin) % stride)
     target = next((t for t in (strip or {}).get("tokens", ()) if t.get("target")), None)
-    return 0 if not target or target.get("phase") is None else int(-target["phase"] % stride)
+    return (
+        0 if not target or target.get("phase") is None else int((origin - target["phase"]) % stride)
+    )
 
 
 def measured(answers: pd.DataFrame, measure: str) -> pd.Series:
@@ -165,9 +173,13 @@ def aligned(rows: pd.DataFrame, stride: int) -> pd.DataFrame:
     return rows.assign(target_phase=rows["residue"] % stride)
 
 
-def difference(rows: pd.DataFrame, stride: int, first: int, second: int) -> pd.DataFrame:
-    """index, text, role, position, phase, difference (nats): mean at `first` minus `second`."""
-    columns = ["index", "text", "role", "position", "phase", "difference"]
+def difference(
+    rows: pd.DataFrame, stride: int, first: int, second: int, protocol: str = "outer"
+) -> pd.DataFrame:
+    """index, text, role, position, origin, phase, difference (nats): mean at `first` minus
+    `second`; position, and origin of the copy's grid, of the first copy at `first`.
+    """
+    columns = ["index", "text", "role", "position", "origin", "phase", "difference"]
     if not len(rows):
         return pd.DataFrame(columns=columns)
     table = aligned(rows, stride)
@@ -178,7 +190,8 @@ def difference(rows: pd.DataFrame, stride: int, first: int, second: int) -> pd.D
         return pd.DataFrame(columns=columns)
     at = table[table["target_phase"] == first].drop_duplicates("index").set_index("index")
     frame = at[["text", "role", "position"]].copy()
-    frame["phase"] = frame["position"] % stride
+    frame["origin"] = at["shift"] if protocol == "grid_origin" else 0
+    frame["phase"] = (frame["position"] - frame["origin"]) % stride
     frame["difference"] = means[first] - means[second]
     return frame.dropna(subset=["difference"]).reset_index()[columns]
 

@@ -205,7 +205,7 @@ def windows_at(
     for window, members in groups(tokens):
         inner = ""
         for token in members:
-            share = 1.0 if token["position"] in exact else weights[token["phase"] % len(weights)]
+            share = 1.0 if token["position"] in exact else weights[token["offset"] % len(weights)]
             kept = share > 0.02
             mark = "ps-kept" if kept else "ps-lost" if token.get("target") else "ps-drop"
             inner += chip(

@@ -82,7 +82,7 @@ def _strip(spec: Any, tokenizer: Any, facts: Any, sample: LogicalSample, copy: C
                 "id": token,
                 "text": piece(tokenizer, token),
                 "role": role,
-                "phase": (t - origin) % stride if stride else None,
+                "phase": (t - copy.origin) % stride if stride else None,
                 "window": (t - origin) // stride if stride and t >= origin else None,
                 "target": copy.target[0] <= t < copy.target[1],
                 "pad": role == "pad",
@@ -102,7 +102,8 @@ def _strip(spec: Any, tokenizer: Any, facts: Any, sample: LogicalSample, copy: C
 
 
 def shares(spec: Any, facts: Any) -> dict[str, list[float]]:
-    """How much of a token's key and value its entries hold, by its phase, as shares of the largest.
+    """How much of a token's key and value its entries hold, by its offset in the stride, as shares
+    of the largest.
 
     Read off the memory's own plan, of the first layer that it compresses, away from both ends.
     """
@@ -113,7 +114,7 @@ def shares(spec: Any, facts: Any) -> dict[str, list[float]]:
     )
     made = next(plan for plan in plans if plan is not None)
     first = length - window - 2 * stride
-    first -= (first - getattr(spec.memory, "origin", 0)) % stride  # a token of phase 0
+    first -= (first - getattr(spec.memory, "origin", 0)) % stride  # where a window starts
     cycle = range(first, first + stride)
     found = {}
     for name, weight in (("keys", made.k_weight), ("values", made.v_weight)):

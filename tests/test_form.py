@@ -127,6 +127,22 @@ def test_a_dropped_target_is_dashed_and_a_kept_one_filled():
         assert ("drops" in story) == (phase == 0)
 
 
+def test_a_grid_that_starts_elsewhere_moves_the_windows_and_no_phase():
+    """Origin 2, S = 4, the gate keeps offset 2: that is position 34, phase 2 + 2 = 0."""
+    kept = [0, 0, 1, 0]
+    memory, strip = {"gate": "onehot"}, {"shares": {"keys": kept, "values": kept}}
+    for phase, offset in ((0, 2), (2, 0)):
+        members = why.around_target(prompt(80, target=30) | {"origin": 2}, 4, phase)
+        target = next(t for t in members if t["target"])
+        assert (target["position"] % 4, target["phase"], target["offset"]) == (phase, phase, offset)
+        assert ("keeps" in why.story(memory, strip, members, phase)) == (offset == 2)
+        cell = next(p for p in tokens.windows_at(members, 4, kept).split("<bdi") if "target" in p)
+        assert ("ps-kept" in cell) == (offset == 2)
+        assert f"t mod 4 = {phase}" in cell
+    early = why.around_target(prompt(80, target=3) | {"origin": 9}, 4, 1)
+    assert "before the first window" in why.story(memory, strip, early, 1)
+
+
 def test_keys_and_values_that_part_are_told_apart():
     """A value that survives its key is not "dropped with its window"."""
     strip = {"shares": {"keys": [1, 0, 0, 0], "values": [0, 1, 0, 0]}, "layers": [27, 30]}
@@ -268,6 +284,9 @@ def test_a_stride_begins_where_the_target_has_phase_zero():
     rows = pd.DataFrame({"shift": [0, 1], "residue": [3, 4]})
     assert frames.first_boundary(rows, None, 4, "shift") == 1
     assert frames.first_boundary(rows, None, 4, "residue") == 0
+    for axis, first in (("shift", 3), ("residue", 2)):
+        assert frames.first_boundary(rows, None, 4, axis, origin=2) == first
+    assert frames.first_boundary(rows.head(0), prompt(80, target=31), 4, "shift", origin=2) == 3
 
 
 def test_token_difference_aligns_copies_without_their_padding():
@@ -289,6 +308,22 @@ def test_token_difference_aligns_copies_without_their_padding():
     assert frame["text"].tolist() == ["t0", "t1", "t2", "t3", "t4"]
     assert frame["difference"].tolist() == [0, 0, 0, 0, 2.0]
     assert not len(frames.difference(pd.DataFrame(rows), 2, 0, 3))
+
+
+def test_token_difference_knows_where_each_copys_grid_starts():
+    """Grid origin: at phase 1 the first copy is the one whose grid was moved by 3."""
+    rows = pd.DataFrame(
+        [
+            {"shift": r, "residue": (4 - r) % 4, "position": t, "role": "text"}
+            | {"text": f"t{t}", "logprob": -1.0 - r}
+            for r in range(4)
+            for t in range(1, 9)
+        ]
+    )
+    frame = frames.difference(rows, 4, 1, 0, "grid_origin")
+    assert set(frame["origin"]) == {3}
+    assert frame["phase"].tolist() == [(t - 3) % 4 for t in range(1, 9)]
+    assert frames.difference(rows, 4, 1, 0)["phase"].tolist() == [t % 4 for t in range(1, 9)]
 
 
 def test_top_tokens_are_means_over_the_copies_of_a_phase(client):

@@ -323,6 +323,23 @@ def test_a_model_without_a_template_is_told_in_the_plan():
     assert refused(bare, task=CODE | {"chat": True})[0] == "task.chat"
 
 
+def test_a_prompt_without_the_others_pad_marks_is_named(tokenizer):
+    texts = [
+        f"{{{{pad}}}}Room {i} has code {{{{target}}}}{i}{{{{/target}}}}. It is " for i in "4829"
+    ]
+    two, bare = texts[1].replace(" It", "{{pad}} It"), texts[1].replace("{{pad}}", "")
+
+    def told(*texts, **values):
+        task = {"kind": "custom", "prompts": [{"text": t, "answer": "4"} for t in texts]}
+        shown = plan(spec_of(task=task, **values), tokenizer, FACTS)
+        return [w for w in shown["warnings"] if "{{pad}}" in w]
+
+    assert not told(*texts)
+    assert told(texts[0], two, bare, texts[2])[0].startswith("Prompt 3 has not the {{pad}}")
+    assert told(texts[0], texts[2], two)[0].startswith("Prompt 3 ")
+    assert not told(bare, bare)
+
+
 def test_shares_are_the_gates_folded_to_the_stride(tokenizer):
     """What the page says of a phase is read off the memory's plan, keys and values apart."""
 
@@ -337,4 +354,11 @@ def test_shares_are_the_gates_folded_to_the_stride(tokenizer):
     overlap = of(window=6, stride=4, gate="hand", weights=[1, 0, 0, 0, 3, 0])
     assert overlap["keys"] == pytest.approx([1, 0, 0, 0])  # offsets 0 and 4 are one phase
     moved = of(window=4, stride=4, gate="onehot", offset=0, origin=3)
-    assert moved["keys"] == [1, 0, 0, 0]  # phases count from the grid's origin
+    assert moved["keys"] == [1, 0, 0, 0]  # offsets count from the grid's origin
+
+
+def test_the_phase_is_t_mod_s_wherever_the_grid_starts(tokenizer):
+    strip = plan(spec_of(memory=POOLED | {"origin": 2}), tokenizer, FACTS)["strip"]
+    assert strip["origin"] == 2
+    assert [t["phase"] for t in strip["tokens"][:6]] == [0, 1, 2, 3, 0, 1]
+    assert [t["window"] for t in strip["tokens"][:7]] == [None, None, 0, 0, 0, 0, 1]

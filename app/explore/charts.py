@@ -46,6 +46,7 @@ def _curve(subject: Subject, answers: pd.DataFrame, control: pd.DataFrame, look:
     state.within("x", options)
     axis = state.value("x", natural) or natural
     stride, measure = subject.stride, subject.measure
+    origin = int(subject.spec["memory"].get("origin") or 0)
     gold = frames.curve(answers, axis, measure, stride)
     if subject.report and not subject.active:
         gold = frames.with_intervals(gold, subject.report, axis)
@@ -58,7 +59,9 @@ def _curve(subject: Subject, answers: pd.DataFrame, control: pd.DataFrame, look:
         axis=axis,
         count=subject.modulus,
         stride=stride,
-        first=frames.first_boundary(answers, (subject.plan or {}).get("strip"), stride, axis),
+        first=frames.first_boundary(
+            answers, (subject.plan or {}).get("strip"), stride, axis, origin
+        ),
         control=flat,
         rivals=others,
         answer=subject.answer if subject.one_answer else "",

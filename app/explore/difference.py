@@ -29,20 +29,20 @@ def difference(subject: Subject) -> None:
         b = st.selectbox("Minus", phases, index=worst, key="b", bind="query-params")
     with third:
         sample = sample_choice(subject, "Token rows are of one prompt's copies")
-    frame = frames.difference(services.tokens(subject.key, sample), stride, a, b)
+    frame = frames.difference(services.tokens(subject.key, sample), stride, a, b, subject.protocol)
     if not len(frame):
         text("note", "No token rows are stored for these two phases of this prompt.")
         return
     look = look_of(state.theme())
     widest = float(frame["difference"].abs().max()) or 1.0
-    origin = int(((subject.plan or {}).get("strip") or {}).get("origin") or 0)
+    origin = int(subject.spec["memory"].get("origin") or 0)
     rows = [
         {
             "position": int(r.position),
             "text": r.text,
             "role": r.role,
             "phase": int(r.phase),
-            "window": (int(r.position) - origin) // stride,
+            "window": (int(r.position) - origin - int(r.origin) % stride) // stride,
             "target": r.role == "target",
         }
         for r in frame.itertuples()

@@ -99,7 +99,7 @@ def around_target(strip: dict, stride: int, phase: int) -> list[dict]:
     at = next((i for i, t in enumerate(rows) if t.get("target")), 0)
     end = next((i for i in range(len(rows) - 1, -1, -1) if rows[i].get("target")), at)
     move = (phase - (rows[at].get("phase") or 0)) % stride
-    origin = strip.get("origin") or 0
+    origin = strip.get("origin") or 0  # of the windows; phases count from position 0
     first, last = max(0, at - AROUND), min(len(rows), end + AROUND + 1)
     out = []
     for token in rows[first:last]:
@@ -110,7 +110,8 @@ def around_target(strip: dict, stride: int, phase: int) -> list[dict]:
             dict(
                 token,
                 position=place,
-                phase=(place - origin) % stride,
+                phase=((token.get("phase") or 0) + move) % stride,
+                offset=(place - origin) % stride,
                 window=(place - origin) // stride,
             )
         )
@@ -128,15 +129,19 @@ def story(memory: dict, strip: dict, members: list[dict], phase: int) -> str:
     """One sentence: what is left of the target's keys and values at this phase."""
     shares, targets = strip["shares"], [t for t in members if t.get("target")]
     keys, values = shares["keys"], shares["values"]
+    if not targets:
+        return "The target stands before the first window and is exact."
+    offset = targets[0]["offset"]
     if len(set(keys)) == 1 and len(set(values)) == 1:
-        at = "first" if phase == 0 else "last" if phase == len(keys) - 1 else f"number {phase + 1}"
+        last = offset == len(keys) - 1
+        at = "first" if offset == 0 else "last" if last else f"number {offset + 1}"
         return (
             f"Each entry is the mean of {memory.get('window')} tokens; the target is {at} of "
             "its stride."
         )
     if memory.get("gate") == "hand" and keys == values and len(targets) == 1:
-        return f"At phase {phase} the target has {number(keys[phase], 2)} of the largest weight."
-    kept = [sum(share[t["phase"]] > KEPT for t in targets) for share in (keys, values)]
+        return f"At phase {phase} the target has {number(keys[offset], 2)} of the largest weight."
+    kept = [sum(share[t["offset"]] > KEPT for t in targets) for share in (keys, values)]
     if keys != values:
         key, value = (_of(n, len(targets)) for n in kept)
         return f"The entries keep the keys of {key} and the values of {value}."

@@ -103,6 +103,7 @@ def sweep(material: Material) -> list[Chart]:
     protocol, measure = spec.get("protocol") or "", spec.get("measure") or "joint"
     modulus = int(spec.get("modulus") or 2)
     axis = frames.natural_axis(material.answers, protocol)
+    origin = int((spec.get("memory") or {}).get("origin") or 0)
     gold = frames.curve(material.answers, axis, measure, stride)
     gold = frames.with_intervals(gold, run, axis)
     flat = frames.curve(material.control, axis, measure, stride)
@@ -111,7 +112,7 @@ def sweep(material: Material) -> list[Chart]:
         axis=axis,
         count=modulus,
         stride=stride,
-        first=frames.first_boundary(material.answers, None, stride, axis),
+        first=frames.first_boundary(material.answers, None, stride, axis, origin),
         control=flat,
         answers=TITLES.get(measure, "answer"),
     )

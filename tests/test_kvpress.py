@@ -344,6 +344,35 @@ def test_a_memory_as_kvpress_is_told_it(options, press, near):
     )
 
 
+@pytest.mark.parametrize(
+    ("options", "press"),
+    [
+        ({"kind": "knorm", "every": 16}, "decoding_knorm"),
+        ({"kind": "tova"}, "decoding_tova"),
+        ({"kind": "keydiff", "every": 512}, "decoding_keydiff"),
+        ({"kind": "streaming", "every": 64, "sinks": 8}, "decoding_streaming_llm"),
+    ],
+)
+def test_a_method_that_decodes_goes_out_as_a_decoding_press_and_comes_back(options, press):
+    memory = memory_of(budget=256, **options)
+    made = kvpress_config._one("k", ModelSpec(), memory, 3, 1024, decodes=True)
+    told = yaml.safe_load(made["yaml"])
+    assert told["press_name"] == made["press_name"] == press
+    assert (told["compression_interval"], told["target_size"]) == (memory.every, 256)
+    assert "prompt whole" in " ".join(made["notes"])
+    assert ("kept 8" in " ".join(made["notes"])) == ("sinks" in options)
+    back = read_folder(folder() | {"config.yaml": made["yaml"]}).spec
+    assert back.phrase() == f"{press}, 256 kept every {memory.every} tokens"
+
+
+@pytest.mark.parametrize("kind", ["h2o", "random", "snapkv"])
+def test_a_method_without_a_decoding_press_says_so(kind):
+    memory = memory_of(kind=kind, budget=256, every=32)
+    made = kvpress_config._one("k", ModelSpec(), memory, 3, 1024, decodes=True)
+    assert not made["press_name"].startswith("decoding")
+    assert "no decoding press of this method" in " ".join(made["notes"])
+
+
 @pytest.mark.parametrize("kind", ["rkv", "rpc", "beacon", "pooled", "trained"])
 def test_a_memory_without_a_press_gets_a_sentence(kind):
     made = kvpress_config._one("k", ModelSpec(), memory_of(kind=kind), 3, 1024)
@@ -365,3 +394,7 @@ def test_configurations_of_stored_runs(engine):
     arms = kvpress_service.configurations(engine, decode.key)
     assert len(arms) == decode.arm_count - 1
     assert all(bool(arm["yaml"]) != bool(arm["reason"]) for arm in arms)
+    assert {arm["press_name"] for arm in arms} == {None, "decoding_streaming_llm"}
+    told = [yaml.safe_load(arm["yaml"])["target_size"] for arm in arms if arm["yaml"]]
+    numbers = engine.results.pick(decode.key).provenance["arms"]
+    assert told == [arm["own_budget"] for arm in numbers[-2:]]

@@ -17,6 +17,7 @@ from engine.registry import FieldError, SpecError
 from engine.store import Run
 
 LENGTHS = (4096, 8192, 16384)  # RULER's, as kvpress's dataset has them
+WRITES = "aime25"  # a dataset of kvpress whose answers are long enough for events behind the prompt
 HEADER = """\
 # Written by Phasescope from run {key}: {label}.
 # python evaluate.py --config_file THIS_FILE, in kvpress's folder `evaluation`.
@@ -25,18 +26,16 @@ HEADER = """\
 
 
 class Press(NamedTuple):
-    """kvpress's name; `notes` on a memory's options: in what the two differ."""
+    """kvpress's name; `notes` on a memory's options: in what the two differ; `decoding`: its press
+    that compresses again and again behind the prompt, "" where it has none."""
 
     name: str
     notes: Callable[[Any], list[str]]
+    decoding: str = ""
 
 
-def _once(memory: Any) -> list[str]:
-    every = getattr(memory, "every", 0)
-    if not every:
-        return []
-    told = f"kvpress compresses the prompt once; here an event came every {every} tokens"
-    return [told.replace("every 1 tokens", "at every token")]
+def _alike(memory: Any) -> list[str]:
+    return []
 
 
 def _snapkv(memory: Any) -> list[str]:
@@ -45,16 +44,16 @@ def _snapkv(memory: Any) -> list[str]:
     told = (
         f"kvpress's SnapKV is the preset `kvpress` of this product; the run's is `{memory.preset}`"
     )
-    return [*_once(memory), told + ", so numbers will differ"]
+    return [told + ", so numbers will differ"]
 
 
 def _h2o(memory: Any) -> list[str]:
     told = "ObservedAttention divides the attention received by the queries that could give it"
-    return [*_once(memory), f"{told} and keeps no latest entries: it is near H2O, not H2O"]
+    return [f"{told} and keeps no latest entries: it is near H2O, not H2O"]
 
 
 def _streaming(memory: Any) -> list[str]:
-    notes = _once(memory)
+    notes = []
     if memory.sinks != 4:
         notes.append(f"kvpress keeps 4 sinks; the run kept {memory.sinks}")
     if memory.positions == "cache":
@@ -62,26 +61,21 @@ def _streaming(memory: Any) -> list[str]:
     return notes
 
 
-def _tova(memory: Any) -> list[str]:
-    return _once(memory)
-
-
 def _random(memory: Any) -> list[str]:
-    notes = _once(memory)
     if memory.prefix or memory.protect:
-        notes.append("kvpress protects no entries from chance; the run did")
-    return notes
+        return ["kvpress protects no entries from chance; the run did"]
+    return []
 
 
 PRESSES = {
     "snapkv": Press("snapkv", _snapkv),
     "h2o": Press("observed_attention", _h2o),
-    "tova": Press("tova", _tova),
-    "knorm": Press("knorm", _once),
-    "keydiff": Press("keydiff", _once),
-    "streaming": Press("streaming_llm", _streaming),
+    "tova": Press("tova", _alike, "decoding_tova"),
+    "knorm": Press("knorm", _alike, "decoding_knorm"),
+    "keydiff": Press("keydiff", _alike, "decoding_keydiff"),
+    "streaming": Press("streaming_llm", _streaming, "decoding_streaming_llm"),
     "random": Press("random", _random),
-    "full": Press(NO_PRESS, lambda memory: []),
+    "full": Press(NO_PRESS, _alike),
 }
 NONE = {
     "pooled": "pools entries instead of dropping them",
@@ -114,13 +108,20 @@ def _arms(spec: Any, run: Run) -> list[dict]:
     found = []
     for (memory, _), numbers in zip(pairs, made["arms"][1:], strict=True):
         length, budget = made["prompt_tokens"], numbers["own_budget"]
-        found.append(_one(run.key, spec.model, memory, spec.seed, length, budget))
+        found.append(_one(run.key, spec.model, memory, spec.seed, length, budget, True))
     return found or [_one(run.key, spec.model, spec.methods[0], spec.seed, made["prompt_tokens"])]
 
 
 def _one(
-    key: str, model: Any, memory: Any, seed: int, length: int | None, budget: int | None = None
+    key: str,
+    model: Any,
+    memory: Any,
+    seed: int,
+    length: int | None,
+    budget: int | None = None,
+    decodes: bool = False,
 ) -> dict:
+    """`decodes`: the run goes on behind the prompt, where kvpress's decoding presses begin."""
     budget = getattr(memory, "budget", None) if budget is None else budget
     label = memory.kind if budget is None else f"{memory.kind}, {budget} entries"
     blank = {"label": label, "press_name": None, "yaml": None, "notes": []}
@@ -134,17 +135,46 @@ def _one(
     if press.name != NO_PRESS and not length:
         told = "the length of the prompts is not known, so no ratio can be told"
         return blank | {"reason": f"{told}: the run has no rows"}
-    removed = 0.0 if press.name == NO_PRESS else round(max(0.0, 1 - budget / length), 4)
-    notes = press.notes(memory)
-    if press.name != NO_PRESS:
-        notes = [f"{budget} of {length} entries kept: {removed:g} removed", *notes]
-    options = _options(model, press.name, removed, seed, length)
+    every = getattr(memory, "every", 0)
+    if every and decodes and press.decoding:
+        name, notes = press.decoding, _notes_behind(every, budget)
+        options = _options(model, name, 0.0, seed, length)
+        options |= {"dataset": WRITES, "data_dir": None}
+        options |= {"compression_interval": every, "target_size": budget}
+    else:
+        name, removed = press.name, 0.0
+        if name != NO_PRESS:
+            removed = round(max(0.0, 1 - budget / length), 4)
+        notes = _notes_once(press, every, decodes)
+        if name != NO_PRESS:
+            notes = [f"{budget} of {length} entries kept: {removed:g} removed", *notes]
+        options = _options(model, name, removed, seed, length)
+    notes += press.notes(memory)
     return blank | {
-        "press_name": press.name,
+        "press_name": name,
         "yaml": _text(HEADER.format(key=key, label=label), notes, options),
         "notes": notes,
         "reason": "",
     }
+
+
+def _notes_behind(every: int, budget: int) -> list[str]:
+    return [
+        f"{budget} entries kept, an event {_beat(every)}",
+        "kvpress leaves the prompt whole until its first event; the run brought a prompt over "
+        "budget down by its end",
+    ]
+
+
+def _notes_once(press: Press, every: int, decodes: bool) -> list[str]:
+    if not every:
+        return []
+    told = f"kvpress compresses the prompt once; here an event came {_beat(every)}"
+    return [told + ("; it has no decoding press of this method" if decodes else "")]
+
+
+def _beat(every: int) -> str:
+    return "at every token" if every == 1 else f"every {every} tokens"
 
 
 def _options(model: Any, press: str, removed: float, seed: int, length: int | None) -> dict:

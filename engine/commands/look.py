@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ import typer
 from engine.commands import kvpress, shown
 from engine.commands.printing import cell, print_json, print_table, print_text, say
 
+VIEW = re.compile("[0-9a-f]{10}|[0-9a-f]{20}|[0-9a-f]{64}")  # as views are named; a run has 12
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standard output")]
 Key = Annotated[str, typer.Argument(metavar="KEY", help="a run's key, or preset:NAME")]
 
@@ -190,7 +192,9 @@ def delete(key: Key, as_json: AsJson = False) -> None:
 
 
 def export(
-    key: Key,
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", help="a run's key, preset:NAME, or a saved view's id")
+    ],
     to: Annotated[
         Path, typer.Option(help="a .zip (everything), .parquet, .csv, .html, .md or .yaml file")
     ],
@@ -208,8 +212,8 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write a run to a file; a .zip can be imported elsewhere, a .html is a report that works
-    offline (either of several runs too: KEY,KEY), a .md is a model card's section, a .yaml the
-    memory as kvpress is told it.
+    offline (either of several runs too: KEY,KEY, or of a saved view), a .md is a model card's
+    section, a .yaml the memory as kvpress is told it.
     """
     from engine import client as service
     from engine.registry import FieldError, SpecError
@@ -226,12 +230,18 @@ def export(
     if not writable:
         raise SpecError(FieldError("to", f"{to} is no file in a folder that exists"))
     key = ",".join(map(key_of, key.split(",")))
+    viewed = VIEW.fullmatch(key) is not None
+    if viewed and form not in ("zip", "html"):
+        told = f"{to} must end in .zip or .html, for {key} is a saved view and no run"
+        raise SpecError(FieldError("to", told))
     with contextlib.nullcontext() if form == "html" else ask() as client:
         if form == "yaml":
             kvpress.write(client, key, to, as_json)
             return
         if form == "html":
-            content = _report(key)
+            content = _report(key, viewed)
+        elif viewed:
+            content = _bundle_of(client, key)
         elif form == "zip":
             many = "," in key
             content = client.bundle(key.split(",")) if many else client.export(key, alone)
@@ -249,7 +259,21 @@ def export(
         print_text(f"{to}: {len(content)} bytes")
 
 
-def _report(keys: str) -> bytes:
+def _bundle_of(client: Any, id: str) -> bytes:
+    """The runs that a saved view shows, and the view."""
+    from engine.registry import FieldError, SpecError
+
+    view = client.view(id)
+    keys = [run["key"] for run in view["runs"] if run["status"] != "missing"]
+    if not keys:
+        told = f"the view {id} shows no run that is here, so there is nothing to write"
+        raise SpecError(FieldError("key", told))
+    if gone := len(view["runs"]) - len(keys):
+        say(f"without {gone} of its runs, which {'is' if gone == 1 else 'are'} not here any more")
+    return client.bundle(keys, view=view)
+
+
+def _report(keys: str, viewed: bool) -> bytes:
     """The HTML report, made by the dashboard's side in a process of its own."""
     from engine.client import ServiceFailed
     from engine.commands.processes import APP
@@ -257,7 +281,8 @@ def _report(keys: str) -> bytes:
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "report.html"
-        command = [sys.executable, "-m", "app.report", "--to", str(file), "--", keys]
+        asked = ["--view", keys] if viewed else ["--", keys]
+        command = [sys.executable, "-m", "app.report", "--to", str(file), *asked]
         done = subprocess.run(command, cwd=APP.parents[1], capture_output=True, text=True)
         if done.returncode == 0:
             return file.read_bytes()
@@ -312,4 +337,5 @@ def bring_in(
     for run in done["runs"]:
         print_text(f"{run['key']}: {'added' if run['added'] else 'was here already'}")
     if done["view"]:
-        print_text(f"with a view of {done['view']['page']}: {done['view']['name'] or 'no name'}")
+        view = done["view"]["view"]
+        print_text(f"view {view['id']}: {view['name']}, of {view['page']}")

@@ -40,9 +40,10 @@ def test_power_for_one_hole_of_ten_points(stride):
 def test_neither_a_divisor_nor_a_multiple_is_reported():
     """128 samples, worst phase 30 points down.
 
-    A divisor is never named.  A multiple is, at the climb's own level: .01 a step.
+    A divisor is never named.  A multiple is, at the climb's own level of .01 a step: in 15 of these
+    1 440 runs, most at S = 4, which has two steps to climb (8 of 240).
     """
-    runs, n = 24, 128
+    runs, n = 60, 128
     table = {}
     for stride in STRIDES:
         for form in SHAPES:
@@ -55,16 +56,18 @@ def test_neither_a_divisor_nor_a_multiple_is_reported():
                 ).detected
                 for k in range(runs)
             )
-    total = runs * len(SHAPES)
+    total, multiples = runs * len(SHAPES), 0
     for stride in STRIDES:
         seen = sum((table[stride, form] for form in SHAPES), Counter())
         print(f"planted S={stride}: named in {seen[stride] / total:.3f}, {dict(seen)}")
         longer = sum(count for p, count in seen.items() if p and p > stride and p % stride == 0)
-        assert longer <= 0.05 * total, seen
-        assert seen[stride] >= 0.95 * total, seen
+        multiples += longer
+        assert longer <= 0.035 * total, seen
+        assert seen[stride] >= 0.96 * total, seen
         assert not any(p and stride % p == 0 and p < stride for p in seen), seen
     named = sum(table[stride, form][stride] for stride, form in table)
-    assert named >= 0.97 * total * len(STRIDES)
+    assert named >= 0.985 * total * len(STRIDES)
+    assert multiples <= 0.0125 * total * len(STRIDES)
 
 
 def test_planted_period_survives_drift():

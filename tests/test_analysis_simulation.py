@@ -56,7 +56,7 @@ def test_wilson_covers(n):
 def test_wilson_of_one_residue_and_bootstrap_of_the_mean_cover_with_correlated_copies(n):
     """p from all of [.1, .9]; intervals that take copies for samples are seen to fail."""
     rng = np.random.default_rng(n)
-    runs = 3000
+    runs = 12_000
     p = rng.uniform(0.1, 0.9, runs)
     # Every run has samples of its own; matrices are [n, runs].
     chances = correlated(rng, np.repeat(p, n)[:, None], runs * n).reshape(runs, n).T
@@ -74,7 +74,7 @@ def test_wilson_of_one_residue_and_bootstrap_of_the_mean_cover_with_correlated_c
         print(f"{name} n={n}: {inside.mean():.4f}, beyond .2 and .8 {inside[ends].mean():.4f}")
     for name in ("Wilson", "bootstrap"):
         assert 0.93 <= covered[name].mean() <= 0.97
-        assert 0.92 <= covered[name][ends].mean() <= 0.98
+        assert 0.93 <= covered[name][ends].mean() <= 0.97
     assert covered["copies as samples"].mean() < 0.7
 
 

@@ -98,6 +98,7 @@ def test_every_field_is_part_of_the_key():
         "unit": "kept",
         "fair": "own",
         "prefill": "streamed",
+        "evict": "prompt",
         "mode": "free",
         "steps": 7,
         "temperature": 0.5,

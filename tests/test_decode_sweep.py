@@ -139,6 +139,35 @@ def test_a_method_that_keeps_its_prompt_must_read_it_whole():
         MEMORIES.build({"kind": "rpc", "preset": "paper", "budget": 64, "when": "streamed"})
 
 
+@pytest.mark.parametrize("prefill", ["whole", "streamed"])
+def test_entries_drop_at_the_prompt_alone_or_while_decoding_alone(model, prefill):
+    streaming = {"kind": "streaming", "sinks": 1, "every": 4}
+    seen = {}
+    for evict in ("both", "prompt", "decode"):
+        spec = own(model, methods=[streaming], budgets=[10], evict=evict, prefill=prefill)
+        samples, tables = ran(spec, model)
+        rows = [r for r in tables["decode_steps"] if (r["arm"], r["sample"]) == (1, 0)]
+        seen[evict] = [r["kept"] for r in rows]
+    prompt = len(samples[0].prompt)
+    assert prompt > 14
+    first = seen["both"][0]
+    assert first in range(10, 15)
+    assert seen["prompt"] == [first + i for i in range(12)]
+    assert seen["decode"][:4] == [prompt + 1, prompt + 2, prompt + 3, 10]
+    assert max(seen["decode"][3:]) <= 14
+
+
+def test_a_method_that_drops_elsewhere_is_refused_where_it_cannot():
+    for kind, evict, works in (
+        ({"kind": "snapkv", "preset": "original"}, "decode", "prompt or both works"),
+        ({"kind": "rpc", "preset": "paper"}, "prompt", "decode or both works"),
+        ({"kind": "pooled"}, "prompt", "both works"),
+    ):
+        with pytest.raises(SpecError, match=works) as caught:
+            DecodeSpec.from_dict({"kind": "decode", "methods": [kind], "evict": evict})
+        assert caught.value.errors[0].field == "evict"
+
+
 def test_a_window_of_queries_longer_than_the_prompt_is_refused_with_one_that_fits():
     made = MEMORIES.build({"kind": "snapkv", "preset": "kvpress", "budget": 96})
     found = made.check_prompt(40)[0]

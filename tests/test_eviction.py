@@ -158,18 +158,30 @@ def test_layers_with_a_sliding_window_stay_as_they_are():
 
 
 @every_method
-@pytest.mark.parametrize(("prefill", "prompt"), [("whole", 5), ("whole", 45), ("streamed", 45)])
-def test_the_schedule_is_that_of_a_run(case, prefill, prompt):
+@pytest.mark.parametrize(
+    ("prefill", "prompt", "evict"),
+    [
+        *(("whole", 5, "both"), ("whole", 45, "both"), ("streamed", 45, "both")),
+        *(("whole", 45, "prompt"), ("streamed", 45, "prompt")),
+        *(("whole", 45, "decode"), ("streamed", 45, "decode")),
+    ],
+)
+def test_the_schedule_is_that_of_a_run(case, prefill, prompt, evict):
     """Mean, peak and number of events are known before anything is run."""
     method, steps = memory(case), 20 + 25 * (prompt < 9)
     ids = tokens(rows=1, length=prompt + steps)
-    decoder, counts = Decoder(loaded(), method, 1), []
+    decoder, counts = Decoder(loaded(), method, 1, evict=evict), []
     decoder.prefill(ids[:, :prompt]) if prefill == "whole" else decoder.read(ids[:, :prompt])
+    decoder.begin()
+    if evict == "decode":
+        assert decoder.clock.kept == prompt
     for at in range(prompt, prompt + steps):
         decoder.read(ids[:, at : at + 1])
         counts.append(decoder.clock.kept)
         assert {layer.kept for layer in decoder.kept_layers} == {decoder.clock.kept}
-    told = resident(method, prompt, steps, prefill)
+    if evict == "prompt":
+        assert all(event.seen <= prompt for event in decoder.events)
+    told = resident(method, prompt, steps, prefill, evict)
     assert told.mean == pytest.approx(sum(counts) / steps)
     assert (told.peak, told.events, told.last) == (
         decoder.peak,

@@ -24,7 +24,7 @@ SAMPLE = DecodeSample(
 
 
 def tracer(case, layer=0, prefill="whole"):
-    spec = SimpleNamespace(seed=0, prefill=prefill)
+    spec = SimpleNamespace(seed=0, prefill=prefill, evict="both")
     arm = Arm(1, memory(case), 24, case)
     return Tracer(spec, loaded(), arm, SAMPLE, tuple(IDS[PROMPT:]), layer, 1)
 

@@ -18,7 +18,7 @@ from app.words import NOTHING, cache_size, count, number, seconds, sentence, siz
 
 ROWS = (
     ("budgets", "unit"),
-    ("fair",),
+    ("fair", "evict"),
     ("prefill", "mode"),
     ("steps", "samples"),
     ("seed", "dtype"),
@@ -28,6 +28,7 @@ LABELS = {
     "unit": "Unit",
     "fair": "Compared at",
     "prefill": "Prompt is read",
+    "evict": "Entries drop",
     "mode": "Continuation",
     "steps": "Steps",
     "samples": "Prompts n",
@@ -39,6 +40,9 @@ CHOICES = {
     "own": "Own budget",
     "kept": "Kept share",
     "removed": "Removed share",
+    "both": "Everywhere",
+    "prompt": "In the prompt",
+    "decode": "While decoding",
     "forced": "Shared",
     "free": "Own",
     "whole": "Whole",

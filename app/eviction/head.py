@@ -10,7 +10,7 @@ from html import escape
 
 import streamlit as st
 
-from app import sharing
+from app import sharing, takeaway
 from app.eviction import recipe
 from app.eviction.subject import Subject
 from app.style import html_of
@@ -35,6 +35,8 @@ def head(subject: Subject) -> None:
             + (html_of("note", told) if (told := warnings(subject)) else "")
         )
     with button, st.container(horizontal=True, horizontal_alignment="right"):
+        if subject.report:
+            takeaway.report((subject.key,))
         sharing.buttons()
 
 
@@ -44,6 +46,7 @@ def _context(subject: Subject) -> str:
     model = spec["model"]["id"]
     fair = {"time_average": "equal mean memory", "own": "each its own budget"}
     prefill = {"whole": "prompt read whole", "streamed": "prompt read as if written"}
+    evict = {"prompt": "evicted at the prompt alone", "decode": "evicted while decoding alone"}
     parts = [
         subject.title,
         names.get(model, model),
@@ -51,6 +54,7 @@ def _context(subject: Subject) -> str:
         f"{count(int(spec.get('steps') or 0), 'step')}",
         fair.get(spec.get("fair"), ""),
         prefill.get(spec.get("prefill"), ""),
+        evict.get(spec.get("evict"), ""),
     ]
     line = " · ".join(escape(str(p)) for p in parts if p)
     flags = ["from an older code version"] if (subject.run or {}).get("stale") else []

@@ -36,6 +36,7 @@ def arms(spec: DecodeSpec, prompt_tokens: int) -> list[Arm]:
 
     SpecError where a budget cannot hold what a method protects, with the least that works.
     """
+    reading = spec.steps, spec.prefill, spec.evict
     made, errors = [Arm(0, spec.methods[0], None, FULL)], []
     for memory in spec.methods[1:]:
         if memory.kind == POOLED:
@@ -48,8 +49,8 @@ def arms(spec: DecodeSpec, prompt_tokens: int) -> list[Arm]:
             if spec.fair == "own":
                 errors += refusals(memory, budget, i)
             else:
-                own = fitted(memory, budget, prompt_tokens, spec.steps, spec.prefill)
-                held = resident(own, prompt_tokens, spec.steps, spec.prefill).mean
+                own = fitted(memory, budget, prompt_tokens, *reading)
+                held = resident(own, prompt_tokens, *reading).mean
                 if held > budget + max(1, NEAR * budget) and own.budget <= least(memory):
                     errors.append(_above(own, held, budget, i))
             made.append(Arm(len(made), own, budget, label(memory)))
@@ -61,7 +62,7 @@ def arms(spec: DecodeSpec, prompt_tokens: int) -> list[Arm]:
 def held_by(memory: Any, spec: DecodeSpec, prompt: int) -> Resident:
     """What a method holds over a run; a chunked memory's own options alone decide it."""
     if memory.kind != POOLED:
-        return resident(memory, prompt, spec.steps, spec.prefill)
+        return resident(memory, prompt, spec.steps, spec.prefill, spec.evict)
     from engine.eviction.pooled_schedule import resident_pooled
     from engine.models.loader import facts
 

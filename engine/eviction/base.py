@@ -28,6 +28,7 @@ class Clock:
     events: int = 0
     prefilled: bool = False  # true while the event at the end of a prefill is judged
     lead: int = 0  # tokens by which the first event comes early: the event grid's origin
+    rests: int = 0  # tokens that must have been read before the next event
 
 
 class Setting(NamedTuple):
@@ -189,6 +190,25 @@ class Evicting:
             return []
         told = f"{self.budget} cannot hold {parts} and one entry more; {least} is the least"
         return [FieldError("budget", told)]
+
+
+def room(memory: Any, clock: Clock) -> int:
+    """Tokens until the next event of a run; none or fewer: it is due now."""
+    return max(memory.room(clock), clock.rests - clock.seen)
+
+
+def start(evict: str) -> int:
+    """A clock's `rests` while the prompt is read; `evict` as in `behind_prompt`."""
+    return NEVER if evict == "decode" else 0
+
+
+def behind_prompt(memory: Any, clock: Clock, evict: str) -> None:
+    """The prompt is read; `evict`: prompt, no event comes any more; decode, one that was due comes
+    a period later; both, events come as they did."""
+    if evict == "prompt":
+        clock.rests = NEVER
+    elif evict == "decode":
+        clock.rests = clock.seen + memory.period if memory.room(clock) <= 0 else 0
 
 
 def options_told(memory: Any) -> str:

@@ -15,7 +15,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.eviction.base import Clock, Evicting, Seen, Setting, Votes, keep
+from engine.eviction.base import (
+    Clock,
+    Evicting,
+    Seen,
+    Setting,
+    Votes,
+    behind_prompt,
+    keep,
+    room,
+    start,
+)
 from engine.eviction.cache import KeptLayer, kept_cache
 from engine.eviction.timing import now
 from engine.memory.attention import RECORD
@@ -56,6 +66,7 @@ class Decoder:
     marks: per row a tuple of (name, start, stop) whose retention every event tells.
     watch: (layer, row) whose events are kept in detail, with all its queries in `shown`.
     archive: keep what events drop, to put it back.
+    evict: where events may come: prompt, decode (behind it) or both; see `behind_prompt`.
     """
 
     def __init__(
@@ -69,11 +80,12 @@ class Decoder:
         lead: int = 0,
         watch: tuple[int, int] | None = None,
         archive: bool = False,
+        evict: str = "both",
         pulse: Callable[[], None] | None = None,
     ):
         facts = loaded.facts
         self.loaded, self.rows, self.marks, self.watch = loaded, rows, marks, watch
-        self.pulse = pulse
+        self.pulse, self.evict = pulse, evict
         self.shown: list[Tensor] = []  # (H, T, D) after RoPE, of the watched layer and row
         self.shown_at: list[Tensor] = []  # (T,) positions at which they were rotated
         self.archived: list[list[KeptLayer]] | None = (
@@ -87,7 +99,7 @@ class Decoder:
         self.cache = kept_cache(loaded, self.repeat, self.slots)
         self.rotary = Rotary(loaded.model)
         self.scale = _scale(loaded.model, facts.head_dim)
-        self.clock = Clock(lead=lead)
+        self.clock = Clock(lead=lead, rests=start(evict))
         self.state = None
         if self.memory:
             setting = Setting(
@@ -132,6 +144,11 @@ class Decoder:
         self._event_if_due()
         self.clock.prefilled = False
         return states
+
+    def begin(self) -> None:
+        """The prompt is read, whole or in pieces: what comes now is decoded."""
+        if self.memory:
+            behind_prompt(self.memory, self.clock, self.evict)
 
     def read(self, ids: Tensor) -> Tensor:
         """Read tokens (B, T) as if they were generated, events as they come → states (B, T, d)."""
@@ -180,12 +197,12 @@ class Decoder:
         return inside / (len(self.layers) * max(1, stop - start))
 
     def _room(self) -> int:
-        return max(1, self.memory.room(self.clock)) if self.memory else PIECE
+        return max(1, room(self.memory, self.clock)) if self.memory else PIECE
 
     def _forward(self, ids: Tensor) -> Tensor:
         if self.pulse:
             self.pulse()
-        start, clock = self._now(), self.clock
+        begun, clock = self._now(), self.clock
         ids = ids.to(self.loaded.model.device)
         base = clock.kept if self.slots else clock.seen
         positions = torch.arange(base, base + ids.shape[1], device=ids.device)
@@ -196,7 +213,7 @@ class Decoder:
                 ids, cache=self.cache, use_cache=True, position_ids=positions[None]
             )
         done = self._now()
-        self.step_seconds.append(done - start)
+        self.step_seconds.append(done - begun)
         if self.state is not None:
             with torch.inference_mode():
                 layers = self.kept_layers
@@ -235,7 +252,7 @@ class Decoder:
     # ---- events
 
     def _event_if_due(self) -> None:
-        if self.memory is None or self.memory.room(self.clock) > 0:
+        if self.memory is None or room(self.memory, self.clock) > 0:
             return
         size = self.memory.floor(self.clock)
         if size < self.clock.kept:
@@ -244,7 +261,7 @@ class Decoder:
         self.clock.events += 1
 
     def _event(self, size: int) -> None:
-        start, clock = self._now(), self.clock
+        begun, clock = self._now(), self.clock
         prefix, latest = self.memory.protected(clock)
         indices, detail = [], None
         for number, layer in enumerate(self.kept_layers):
@@ -261,7 +278,7 @@ class Decoder:
             self._drop(layer, index)
         self.state.dropped(indices, clock)
         before, clock.kept = clock.kept, size
-        seconds = self._now() - start
+        seconds = self._now() - begun
         told = self.retained()
         self.events.append(Event(clock.seen, before, size, seconds, told, detail))
 

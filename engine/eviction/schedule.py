@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, NamedTuple
 
-from engine.eviction.base import Clock
+from engine.eviction.base import Clock, behind_prompt, room, start
 
 MOST_BUDGET = 1 << 22
 
@@ -22,50 +22,55 @@ class Resident(NamedTuple):
     last: int  # at the end
 
 
-def resident(memory: Any, prompt: int, steps: int, prefill: str = "whole") -> Resident:
+def resident(
+    memory: Any, prompt: int, steps: int, prefill: str = "whole", evict: str = "both"
+) -> Resident:
     """Mean over `steps` tokens behind a prompt of `prompt` tokens.
 
     prefill: `whole` reads the prompt at once, with one event at its end where it is due;
-    `streamed` reads it as if it had been generated.
+    `streamed` reads it as if it had been generated.  evict: prompt, decode or both.
     """
     if not getattr(memory, "evicts", False):
         mean = prompt + (steps + 1) / 2
         return Resident(mean, prompt + steps, 0, prompt + steps)
-    clock = Clock(prompt=prompt if prefill == "whole" else 0)
-    peak, total = 0, 0.0
-    if prefill == "whole" and prompt:
-        clock.seen = clock.kept = peak = prompt
+    whole = prefill == "whole" and prompt > 0
+    clock = Clock(prompt=prompt if whole else 0, rests=start(evict))
+    if whole:
+        peak = clock.seen = clock.kept = prompt
         clock.prefilled = True
         _event(memory, clock)
         clock.prefilled = False
-        left, counted = steps, 0
     else:
-        left, counted = prompt + steps, prompt
-    while left:
-        take = max(1, min(left, memory.room(clock)))
+        _, peak = _read(memory, clock, prompt)
+    behind_prompt(memory, clock, evict)
+    total, most = _read(memory, clock, steps)
+    mean = total / steps if steps else float(clock.kept)
+    return Resident(mean, max(peak, most), clock.events, clock.kept)
+
+
+def _read(memory: Any, clock: Clock, count: int) -> tuple[int, int]:
+    """Sum over `count` tokens of the entries after each one's event, and the most there were."""
+    total = most = 0
+    while count:
+        take = max(1, min(count, room(memory, clock)))
         before, clock.seen, clock.kept = clock.kept, clock.seen + take, clock.kept + take
-        peak = max(peak, clock.kept)
-        left -= take
-        last = clock.kept
+        most, count = max(most, clock.kept), count - take
         _event(memory, clock)
-        skip = max(0, min(take, counted))  # steps of the prompt itself
-        counted -= skip
-        if take > skip:  # after the piece's tokens skip + 1 … take; the event follows the last
-            total += sum(range(before + skip + 1, before + take)) + (
-                clock.kept if clock.kept < last else last
-            )
-    return Resident(total / steps if steps else float(clock.kept), peak, clock.events, clock.kept)
+        total += sum(range(before + 1, before + take)) + clock.kept
+    return total, most
 
 
 def _event(memory: Any, clock: Clock) -> None:
-    if memory.room(clock) <= 0:
+    if room(memory, clock) <= 0:
         floor = memory.floor(clock)
         if floor < clock.kept:
             clock.kept = floor
         clock.events += 1
 
 
-def fitted(memory: Any, mean: float, prompt: int, steps: int, prefill: str = "whole") -> Any:
+def fitted(
+    memory: Any, mean: float, prompt: int, steps: int, prefill: str = "whole", evict: str = "both"
+) -> Any:
     """The memory with the budget of its own whose mean resident entries come nearest to `mean`.
 
     Bisection: the mean never falls as the budget grows.  A budget that the method refuses is
@@ -76,7 +81,7 @@ def fitted(memory: Any, mean: float, prompt: int, steps: int, prefill: str = "wh
 
     def at(budget: int) -> float:
         made = dataclasses.replace(memory, budget=budget)
-        return resident(made, prompt, steps, prefill).mean
+        return resident(made, prompt, steps, prefill, evict).mean
 
     low, high = least(memory), max(prompt + steps + 1, least(memory) + 1)
     if at(low) >= mean:  # a cache that grows with its prompt may hold more at any budget

@@ -62,6 +62,12 @@ class Decoding:
         "is read as if it had been written, events inside",
         choices=("whole", "streamed"),
     )
+    evict: str = option(
+        "both",
+        "where entries are dropped: at the prompt alone, so that the cache grows behind it; while "
+        "decoding alone, the first event a period behind the prompt; or both",
+        choices=("both", "prompt", "decode"),
+    )
     mode: str = option(
         "forced",
         "forced: every method reads what the full cache wrote; free: each writes its own",
@@ -226,6 +232,9 @@ class DecodeSpec(Decoding):
             for memory in self.methods[1:]:
                 if getattr(memory, "reads_whole", False) or _after_context(memory):
                     return [FieldError("prefill", f"{label(memory)} {told}")]
+        for memory in self.methods[1:]:
+            if problem := _elsewhere(memory, self.evict):
+                return [FieldError("evict", f"{label(memory)} {problem}")]
         if self.fair != "own" or self.unit != "tokens":
             return []
         those = [memory for memory in self.methods[1:] if getattr(memory, "evicts", False)]
@@ -240,6 +249,19 @@ def method_of(spec: DecodeSpec, arm: int) -> Any:
 
 def _after_context(memory: Any) -> bool:
     return memory.kind == POOLED and memory.when == "after_context"
+
+
+def _elsewhere(memory: Any, evict: str) -> str:
+    """Why a method cannot drop where it is asked to, or ""."""
+    if evict == "both":
+        return ""
+    if memory.kind == POOLED:
+        return "compresses all that it reads; both works, and its own `when` decides"
+    if memory.once and evict == "decode":
+        return "drops entries at the end of the prompt alone; prompt or both works"
+    if memory.reads_whole and not memory.once and evict == "prompt":
+        return "keeps the prompt whole; decode or both works"
+    return ""
 
 
 def label(memory: Any) -> str:

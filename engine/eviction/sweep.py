@@ -124,6 +124,7 @@ class Lane:
             len(group),
             streams=tuple(self.spec.seed * 1_000_003 + sample.index for sample in group),
             marks=tuple(sample.marks for sample in group),
+            evict=self.spec.evict,
             pulse=self.pulse,
         )
 
@@ -131,7 +132,9 @@ class Lane:
         """Read the prompts → the state (B, 1, d) that predicts the first token behind them."""
         ids = torch.tensor([sample.prompt for sample in group])
         whole = self.spec.prefill == "whole"
-        return (decoder.prefill(ids) if whole else decoder.read(ids))[:, -1:]
+        states = decoder.prefill(ids) if whole else decoder.read(ids)
+        decoder.begin()
+        return states[:, -1:]
 
     def _write(self, arm: Arm) -> list[Written]:
         """At most `steps` tokens of each row, token by token."""

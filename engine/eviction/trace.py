@@ -96,6 +96,7 @@ class Tracer:
             marks=(self.sample.marks,),
             watch=(self.layer, 0),
             archive=memory is not None,
+            evict=self.spec.evict,
         )
 
     def _read(self, decoder: Decoder) -> Tensor:
@@ -103,6 +104,7 @@ class Tracer:
         prompt, rest = self.ids[:, : self.start], self.ids[:, self.start :]
         whole = self.spec.prefill == "whole" or decoder is not self.decoder
         states = [(decoder.prefill(prompt) if whole else decoder.read(prompt))[:, -1:]]
+        decoder.begin()
         states.append(decoder.read(rest))
         return self._logprobs(torch.cat(states, 1)[:, :-1], rest[0])
 

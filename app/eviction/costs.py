@@ -25,7 +25,9 @@ HEADS = (
     "Event p99",
     "Events",
     "Upkeep",
+    "FPS",
     "State",
+    "Peak memory",
 )
 
 
@@ -35,7 +37,12 @@ def costs(subject: Subject, look: Look) -> None:
         return
     st.space("small")
     text("section", claims.upkeep(subject.arms), tag="h2")
-    text("note", "Cache and the method’s own state are counted apart; events apart from steps.")
+    text(
+        "note",
+        "Cache and the method’s own state are counted apart; events apart from steps. Tokens/s are "
+        "of the steps read one by one, with their upkeep and their part of the events. Peak memory "
+        "is the whole worker’s while the method ran.",
+    )
     state.within("cost", budgets)
     budget = budgets[0]
     if len(budgets) > 1:
@@ -90,7 +97,10 @@ def _row(row: dict) -> list[str]:
         value = row.get(name)
         return NOTHING if value is None else f"{number(value, 1)}\u00a0ms"
 
-    share = row.get("upkeep_share")
+    def share(name: str) -> str:
+        value = row.get(name)
+        return NOTHING if value is None else f"{number(100 * value, 1)}\u00a0%"
+
     return [
         row["label"],
         number(row.get("tokens_per_s"), 1),
@@ -100,8 +110,10 @@ def _row(row: dict) -> list[str]:
         ms("event_ms_p50"),
         ms("event_ms_p99"),
         number(row.get("events"), 1),
-        NOTHING if share is None else f"{number(100 * share, 1)}\u00a0%",
+        share("upkeep_share"),
+        share("fps_share"),
         cache_size(row.get("state_bytes")),
+        cache_size(row.get("memory_peak")),
     ]
 
 

@@ -30,6 +30,8 @@ COLUMNS = {
     "mean_bytes": "Mean bytes",
     "peak_bytes": "Peak bytes",
     "state_bytes": "State bytes",
+    "state_peak": "State peak bytes",
+    "memory_peak": "Peak memory bytes",
     "nll": "NLL, nats",
     "nll_low": "NLL low",
     "nll_high": "NLL high",
@@ -45,6 +47,7 @@ COLUMNS = {
     "event_ms_p50": "Event p50, ms",
     "event_ms_p99": "Event p99, ms",
     "upkeep_share": "Upkeep",
+    "fps_share": "FPS",
     "n": "n",
 }
 MOST_LINES, MOST_PAIRS, ACROSS = 5, 16, 4

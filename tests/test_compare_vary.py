@@ -119,6 +119,26 @@ def test_budgets_of_a_decode_run(here):
     assert [line["errors"] for line in made["specs"]] == [[], []]
 
 
+def test_methods_of_a_decode_run_stand_alone_and_keep_their_options(here):
+    start = {"kind": "decode", "model": comparing.MODEL, "budgets": [64], "steps": 4}
+    start |= {"task": {"kind": "lookback", "length": 160}}
+    start |= {"methods": [{"kind": "beacon"}, {"kind": "streaming", "sinks": 2}]}
+    for field in ("method", "methods"):
+        made = vary(here, field, ["streaming", "h2o"], start)["specs"]
+        assert [line["errors"] for line in made] == [[], []]
+        assert [[m["kind"] for m in line["spec"]["methods"]] for line in made] == [
+            ["full", "streaming"],
+            ["full", "h2o"],
+        ]
+        assert made[0]["spec"]["methods"][1]["sinks"] == 2
+    (line,) = vary(here, "budgets", [48], start)["specs"]
+    assert line["spec"]["budgets"] == [48]
+    (line,) = vary(here, "method", ["h2o"], OPEN | {"memory": {"kind": "tova"}})["specs"]
+    assert line["spec"]["memory"]["kind"] == "h2o"
+    (line,) = vary(here, "method", [7], start)["specs"]
+    assert line["errors"]
+
+
 def test_submitting_queues_the_valid_ones_alone(here):
     before = len(here.client.jobs())
     made = vary(here, "memory.window", [2, 8, 16], submit=True)

@@ -8,32 +8,38 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app import services, services_compare
+from app import services, services_compare, services_eviction, state
 from app.compare import address
 from app.compare.subject import FOREIGN, Subject
+from app.eviction.recipe import FULL
 from app.services_compare import MOST
 from app.style import text
 from app.words import count, seconds, size
 
 LONGEST = 400  # characters of the values' field
 OTHER = "other"
-# Field → (name, values to begin with).
+FEW = 4  # values to begin with
+# Field → (name, values to begin with, of which a run is offered those that it takes).
 SWEEP = {
-    "memory.window": ("Window W", "4, 8, 12"),
-    "memory.stride": ("Stride S", "2, 4, 8"),
-    "memory.gate": ("Gate", "mean, onehot, gaussian"),
-    "memory.offset": ("Offset of the gate", "0, 1, 2, 3"),
-    "memory.local": ("Exact recent tokens", "0, 16, 32"),
-    "model.id": ("Model", ""),
-    "samples": ("Prompts", "12, 24"),
-    "seed": ("Seed", "0, 1, 2"),
+    "memory.window": ("Window W", (4, 8, 12)),
+    "memory.stride": ("Stride S", (2, 4, 8)),
+    "memory.gate": ("Gate", ("mean", "onehot", "hand")),
+    "memory.offset": ("Offset of the gate", (0, 1, 2, 3)),
+    "memory.local": ("Exact recent tokens", (0, 16, 32)),
+    "memory.budget": ("Budget", (96, 128, 256)),
+    "memory.kind": ("Method", ()),  # of a memory that evicts: the service's own list
+    "model.id": ("Model", ()),
+    "samples": ("Prompts", (12, 24)),
+    "seed": ("Seed", (0, 1, 2)),
 }
 DECODE = {
-    "budgets": ("Budget", "96, 128, 256"),
-    "model.id": ("Model", ""),
-    "steps": ("Decoded tokens", "100, 200"),
-    "seed": ("Seed", "0, 1, 2"),
+    "budget": ("Budget", (96, 128, 256)),
+    "method": ("Method", ()),
+    "model.id": ("Model", ()),
+    "steps": ("Decoded tokens", (100, 200)),
+    "seed": ("Seed", (0, 1, 2)),
 }
+LISTS = {"budget": "budgets", "method": "methods"}  # in a decode spec: one value makes one run
 
 
 def vary(subject: Subject) -> None:
@@ -44,8 +50,7 @@ def vary(subject: Subject) -> None:
         "Run", list(runs), format_func=lambda k: runs[k]["name"], key="c:vary-run", width=340
     )
     spec = services.spec(key) or {}
-    known = DECODE if spec.get("kind") == "decode" else SWEEP
-    offered = {name: about for name, about in known.items() if held(spec, name)}
+    offered = fields(spec)
     field = st.selectbox(
         "Field",
         [*offered, OTHER],
@@ -53,18 +58,14 @@ def vary(subject: Subject) -> None:
         key="c:vary-field",
         width=340,
     )
+    place = f"c:vary-values-{key}-{field}"
     if field == OTHER:
         field = st.text_input(
             "Dotted name", key="c:vary-name", max_chars=60, placeholder="task.records", width=340
         ).strip()
-    begin = offered[field][1] if field in offered else ""
-    given = st.text_input(
-        "Values, with commas between",
-        value=begin,
-        key=f"c:vary-values-{field}",
-        max_chars=LONGEST,
-        width=340,
-    )
+    elif place not in st.session_state:
+        state.put(place, ", ".join(map(str, first(spec, field, offered[field][1]))))
+    given = st.text_input("Values, with commas between", key=place, max_chars=LONGEST, width=340)
     values = parse(given)
     if not field or not values:
         text("note", "Name a field and its values: each makes a run of its own.")
@@ -72,10 +73,7 @@ def vary(subject: Subject) -> None:
     if len(values) > MOST:
         text("error", f"{len(values)} values: at most {MOST} runs stand side by side.")
         return
-    answer = services_compare.vary(spec, field, values)
-    if any(refused(row, "modulus") for row in answer["specs"]):
-        spec = spec | {"modulus": 0}  # the count of residues that fits every stride
-        answer = services_compare.vary(spec, field, values)
+    spec, answer = grid(spec, field, values)
     for told in answer.get("errors") or ():
         text("error", told)
     rows = answer["specs"]
@@ -99,14 +97,56 @@ def vary(subject: Subject) -> None:
         st.rerun()
 
 
+def fields(spec: dict) -> dict[str, tuple[str, tuple]]:
+    """What is offered for a spec: the fields that it has, a method where it evicts."""
+    if services_eviction.is_decode(spec):
+        return {name: about for name, about in DECODE.items() if held(spec, LISTS.get(name, name))}
+    own = {name: about for name, about in SWEEP.items() if held(spec, name)}
+    return own if "memory.budget" in own else {n: a for n, a in own.items() if n != "memory.kind"}
+
+
 def held(spec: dict, field: str) -> bool:
     """Whether a spec has a field of that name."""
+    return value_of(spec, field) is not None
+
+
+def value_of(spec: dict, field: str) -> Any:
+    """What stands at a dotted field; None where there is nothing."""
     place: Any = spec
     for name in field.split("."):
-        if not isinstance(place, dict) or name not in place:
-            return False
-        place = place[name]
-    return True
+        place = place.get(name) if isinstance(place, dict) else None
+    return place
+
+
+def first(spec: dict, field: str, known: tuple) -> list[Any]:
+    """A few values to begin with: the run's own, and what it takes of the usual ones."""
+    if field in LISTS:
+        own = value_of(spec, LISTS[field])
+        own = [m["kind"] for m in own if m["kind"] != FULL] if field == "method" else own
+    else:
+        own = [value_of(spec, field)]
+    if field == "method":
+        known = tuple(services_eviction.schema()["methods"])
+    elif field == "memory.kind":
+        memories = services.schema()["memories"]
+        known = tuple(
+            k for k in memories if any(f["name"] == "budget" for f in memories[k]["fields"])
+        )
+    wanted = list(dict.fromkeys([*own, *known]))[:MOST]
+    _, answer = grid(spec, field, wanted)
+    rows = zip(wanted, answer["specs"], strict=False)
+    fit = [value for value, row in rows if not row["errors"]][:FEW]
+    return sorted(fit) if all(isinstance(value, int | float) for value in fit) else fit
+
+
+def grid(spec: dict, field: str, values: list[Any]) -> tuple[dict, dict]:
+    """(spec, answer): as the service tells it, with the count of residues that fits every stride
+    where the spec's own does not."""
+    answer = services_compare.vary(spec, field, values)
+    if any(refused(row, "modulus") for row in answer["specs"]):
+        spec = spec | {"modulus": 0}
+        answer = services_compare.vary(spec, field, values)
+    return spec, answer
 
 
 def parse(given: str) -> list[Any]:
@@ -132,12 +172,12 @@ def _preview(rows: list[dict], values: list[Any]) -> None:
         told = row.get("phrase") or ""
         if row["errors"]:
             told = " ".join(reason(error) for error in row["errors"])
-        state = "refused" if row["errors"] else "here" if row["stored"] else "to run"
+        status = "refused" if row["errors"] else "here" if row["stored"] else "to run"
         estimate = row.get("estimate") or {}
-        if state == "to run":
+        if status == "to run":
             cost += estimate.get("seconds") or 0.0
             peak = max(peak, estimate.get("bytes") or 0.0)
-        lines.append({"value": str(value), "makes": told, "": state})
+        lines.append({"value": str(value), "makes": told, "": status})
     frame = pd.DataFrame(lines)
     st.dataframe(frame, hide_index=True, width=460, height=min(320, 38 + 35 * len(frame)))
     waiting = sum(line[""] == "to run" for line in lines)

@@ -22,7 +22,7 @@ from engine.store.ledger import phrase_of
 Asked = Annotated[dict, Body()]
 MOST = 16  # values of one field
 FIELDS = ("spec", "field", "values", "submit")
-TABLES = ("model", "memory", "task", "control")
+SHORT = {"budget": "memory.budget", "method": "memory.kind"}  # of a sweep; a decode run's are lists
 
 
 def add_to(app: FastAPI, engine: Engine) -> None:
@@ -78,9 +78,12 @@ def varied(engine: Engine, spec: dict, field: str, values: list, submit: bool) -
 def at(spec: dict, field: str, value: Any) -> dict:
     """The spec with one field set; what was filled in from the old value goes with it."""
     made = copy.deepcopy(spec)
-    if field == "budget":
-        field = "budgets" if made.get("kind") == DECODE else "memory.budget"
-        value = [value] if field == "budgets" and not isinstance(value, list) else value
+    if made.get("kind") != DECODE:
+        field = SHORT.get(field, field)
+    elif field in ("budget", "budgets"):
+        field, value = "budgets", value if isinstance(value, list) else [value]
+    elif field in ("method", "methods"):
+        field, value = "methods", value if isinstance(value, list) else _alone(made, value)
     part, _, name = field.partition(".")
     if field == "model" and isinstance(value, str):
         part, name = "model", "id"
@@ -92,6 +95,13 @@ def at(spec: dict, field: str, value: Any) -> dict:
     if name == "kind" and isinstance(table, dict) and table.get("kind") != value:
         made[part] = {"kind": value} | _shared(part, value, table)
     return _unfilled(made, spec, part)
+
+
+def _alone(spec: dict, kind: Any) -> list:
+    """One method in place of all: the spec's own of that kind, else one with usual options."""
+    methods = spec.get("methods")
+    own = [m for m in methods if isinstance(m, dict)] if isinstance(methods, list) else []
+    return [m for m in own if m.get("kind") == kind] or [{"kind": kind}]
 
 
 def _shared(part: str, kind: Any, table: dict) -> dict:

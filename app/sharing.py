@@ -15,6 +15,7 @@ from app.style import html_of, text
 from app.words import ago, sentence
 
 MISSING = "No such view here"
+GALLERY = "start"  # its name in a view; its address has none
 OPENED = "view-opened"  # the view that the session has gone to
 TAGS = "Words separated by commas."
 
@@ -42,16 +43,18 @@ def resolve() -> bool:
         st.page_link(state.start(), label="Back to the gallery", icon=":material/arrow_back:")
         return False
     st.session_state[OPENED] = id
-    page, saved = state.page_named(told.value["page"]), told.value["state"]
-    there = page.url_path == state.page_name() and not saved
+    page = state.page_named(told.value["page"])
+    there = page.url_path == state.page_name() and not told.value["state"]
     if page.url_path and not there:  # a page that this version lacks has no path
-        st.switch_page(page, query_params=saved | {"view": told.value["id"]})
+        st.switch_page(page, query_params=state.query(told.value))
     return True
 
 
-def here() -> dict[str, str]:
-    """The page's state as its address has it."""
-    return {name: v for name, v in st.query_params.to_dict().items() if name != "view"}
+def opened(keys: Sequence[str] = ()) -> dict | None:
+    """The view that the page was opened by; where keys are given, only if it is of these runs."""
+    id = st.query_params.get("view")
+    view = services_sharing.view(id).value if id else None
+    return view if view and set(keys) <= set(view["keys"]) else None
 
 
 def bar() -> None:
@@ -67,7 +70,7 @@ def bar() -> None:
         view = told.value
         own = state.page_named(view["page"])
         if own.url_path and not state.page_name():  # the gallery, come back to
-            words = {"query_params": view["state"] | {"view": id}, "label": "Open the view again"}
+            words = {"query_params": state.query(view), "label": "Open the view again"}
             st.page_link(own, **words, icon=":material/arrow_forward:")
             return
         st.html(_words(view))
@@ -77,7 +80,21 @@ def bar() -> None:
                 _ask_name(view["id"], f"{view['name']}, fork")
             with st.popover("Edit", help="Name, note, tags, lock, delete"):
                 _edit(view)
-                addresses.of_view(view["id"])
+
+
+def _export(view: dict) -> None:
+    """The view as one file with its runs: those that are here and at rest."""
+    at_rest = [r for r in view["runs"] if r["status"] not in ("missing", *services.ACTIVE)]
+    if at_rest:
+        st.download_button(
+            "Export",
+            lambda: services_sharing.export([run["key"] for run in at_rest], view),
+            f"phasescope-{view['id']}.zip",
+            "application/zip",
+            on_click="ignore",
+            key="view-export",
+            help="This view and its runs as one bundle",
+        )
 
 
 def _words(view: dict) -> str:
@@ -88,7 +105,7 @@ def _words(view: dict) -> str:
     parts += ["locked"] if view["locked"] else []
     parts += view["tags"]
     flags = []
-    if here() != view["state"]:
+    if state.kept() != view["state"]:
         flags.append("changed here since; the link still opens what was saved")
     missing = [run["title"] for run in view["runs"] if run["status"] == "missing"]
     if missing:
@@ -121,7 +138,7 @@ def _ask_name(parent: str | None, name: str) -> None:
         tags = st.text_input("Tags", key="view-tags", help=TAGS)
         if not st.button("Save", type="primary", key="view-save-now"):
             return
-        told = services_sharing.save(state.page_name(), here(), given, note, split(tags), parent)
+        told = services_sharing.save(page, state.kept(), given, note, split(tags), parent)
         if told.error:
             text("error", sentence(told.error))
             return

@@ -17,6 +17,7 @@ import streamlit as st
 KEY = re.compile(r"[0-9a-f]{8,64}")
 # Widgets bound to the address by Streamlit: tab, x, a, b, sample, layer, head, at, q, k, full.
 CELL = ("cq", "ck")  # the chosen cell, as two indices
+SEVERAL = "\x1f"  # between several values of one parameter
 FORM = "f:"  # prefix of every form widget's key
 PAGES = Path(__file__).with_name("app_pages")
 
@@ -77,6 +78,18 @@ def page_name() -> str:
     return st.session_state.get("page", "")
 
 
+def kept() -> dict[str, str]:
+    """The address's parameters as a view keeps them; several values of one are one text."""
+    names = [name for name in st.query_params if name != "view"]
+    return {name: SEVERAL.join(st.query_params.get_all(name)) for name in names}
+
+
+def query(view: dict) -> dict[str, str | list[str]]:
+    """The query of a link that opens a view."""
+    held = {n: v.split(SEVERAL) if SEVERAL in v else v for n, v in view["state"].items()}
+    return held | {"view": view["id"]}
+
+
 def opened() -> tuple[str, str]:
     """(run key, member name) that the Benchmark page has open; "" where the address has none."""
     return st.query_params.get("run", ""), st.query_params.get("open", "")
@@ -117,7 +130,7 @@ def wanted_task() -> str | None:
 
 def go(new: str, spec: dict) -> None:
     """Make a valid spec the page's subject, its values in the form in place of what was typed."""
-    _point_at(new)
+    point_at(new)
     load(new, spec)
 
 
@@ -127,13 +140,14 @@ def adopt(new: str, spec: dict, corrected: list[str]) -> None:
     The others are left alone: a reader may be changing one of them at this moment, and a value
     set from here would win over that change.
     """
-    _point_at(new)
+    point_at(new)
     for widget in corrected:
         st.session_state.pop(widget, None)
     _remember(new, spec)
 
 
-def _point_at(new: str) -> None:
+def point_at(new: str) -> None:
+    """Name the page's subject in the address, where the navigation leaves it out."""
     st.session_state["key"] = new
     if st.query_params.get("key") != new:
         st.query_params["key"] = new
@@ -183,21 +197,22 @@ def forget() -> None:
 class Edited:
     """A spec that a page's form edits under a key in the address, apart from other pages' forms.
 
-    `prefix` begins every key of the form's widgets; `name` is the page's place in the session.
+    `prefix` begins every key of the form's widgets; `name` is the page's place in the session;
+    `parameter` holds the key in the address.
     """
 
-    def __init__(self, prefix: str, name: str):
-        self.prefix, self.name = prefix, name
+    def __init__(self, prefix: str, name: str, parameter: str = "key"):
+        self.prefix, self.name, self.parameter = prefix, name, parameter
 
     def key(self) -> str | None:
         """The key in the address as it was given, or the one last looked at; None at first."""
-        given = st.query_params.get("key")
+        given = st.query_params.get(self.parameter)
         return given if given is not None else st.session_state.get(f"{self.name}-key")
 
     def point_at(self, key: str) -> None:
         st.session_state[f"{self.name}-key"] = key
-        if st.query_params.get("key") != key:
-            st.query_params["key"] = key
+        if st.query_params.get(self.parameter) != key:
+            st.query_params[self.parameter] = key
 
     def load(self, key: str, spec: dict) -> None:
         """Fill the form from a spec, dropping what was typed."""
@@ -222,11 +237,13 @@ class Edited:
         return any(str(k).startswith(self.prefix) for k in st.session_state)
 
     def forget(self) -> None:
+        st.query_params.pop(self.parameter, None)
         for part in ("key", "loaded", "base"):
             st.session_state.pop(f"{self.name}-{part}", None)
 
 
 decode = Edited("e:", "decode")
+measured = Edited("b:", "measured", "form")  # the Benchmark page's form
 
 
 def unfit(name: str, options: list) -> str | None:

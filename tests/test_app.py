@@ -114,6 +114,17 @@ def test_without_a_key_the_first_preset_opens(client):
     assert at.session_state["key"] == preset(client)
 
 
+def test_come_back_to_by_the_navigation_it_names_its_run_in_the_address_again(client):
+    key = preset(client, "smollm2-mean")
+    at = page("explore", key=key)
+    at.query_params.clear()
+    at.switch_page("app_pages/start.py").run()
+    assert not at.query_params
+    at.switch_page("app_pages/explore.py").run()
+    assert "Uniform pooling" in html(at)
+    assert at.query_params["key"] in (key, [key])
+
+
 def test_a_preset_that_was_never_opened_here_opens(client):
     key = preset(client)
     del client.specs[key], client.jobs[key]

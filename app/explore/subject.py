@@ -125,6 +125,8 @@ def settle(schema: dict) -> Subject:
     if changed and answer.plan:
         key, base = answer.plan["key"], answer.plan["spec"]
         state.adopt(key, base, fields.corrected(schema, draft, base))
+    elif key:
+        state.point_at(key)
     plan = answer.plan
     if not plan and changed:  # the page goes on showing the last valid state
         plan = services.preview(fields.plain(base)).plan

@@ -84,7 +84,7 @@ class FakeBenchmark(FakeClient):
         copies = int(filled["modulus"]) * int(filled["samples"])
         design = [
             {"residue": r, "n": 8, "target_mean": 46.5, "target_sd": 11.99, "query_mean": 96.0}
-            | {"length": 97.0}
+            | {"target_var": 143.75, "length": 97.0}
             for r in range(int(filled["modulus"]))
         ]
         return {
@@ -95,6 +95,7 @@ class FakeBenchmark(FakeClient):
             "tokens": copies * 97,
             "length": [97, 97],
             "design": design,
+            "designed": min(int(filled["samples"]), 170),
             "estimate": {"seconds": 12.0, "bytes": 3.1e8, "speed_source": "measured here"},
             "warnings": [],
         }
@@ -142,7 +143,7 @@ class FakeBenchmark(FakeClient):
     def _find(self, key: str) -> dict | None:
         head = {"phrase": "trained memory", "created": "2026-11-29T12:00:00Z", "stale": False}
         head |= {"provenance": {"weights": "sha256:12ab"}, "reason": None}
-        rest = {"combined": COMBINED}
+        rest = {"combined": COMBINED, "density": {"here": 0.25, "trained": None, "window": 2.0}}
         rest["cost"] = {
             "seconds": 11.4,
             "tokens": 447_000,

@@ -333,7 +333,7 @@ COMBINED = [
     {"rule": rule, "forwards": forwards, "n_samples": 192, "mean": mean, "worst": worst}
     | {"mean_low": mean - 0.02, "mean_high": mean + 0.02, "gap": mean - worst, "answered": 1.0}
     | {"worst_low": worst - 0.05, "worst_high": worst + 0.05, "worst_case": 0.11}
-    | {"worst_case_low": 0.07, "worst_case_high": 0.16}
+    | {"worst_case_low": 0.07, "worst_case_high": 0.16, "chance": 0.25}
     for rule, forwards, mean, worst in (
         ("one run", 1, 0.738, 0.208),
         ("mean log-probability", 2, 0.854, 0.542),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from fake_benchmark import FakeBenchmark
 from streamlit.testing.v1 import AppTest
 
 from app import services
+from app.words import NOTHING
 from engine.registry import FieldError
 
 MAIN = str(Path(__file__).parent.parent / "app" / "main.py")
@@ -61,7 +63,8 @@ def keys(at: AppTest, kind: str = "button") -> set[str]:
 def test_the_family_stands_on_one_scale_with_its_finding(client):
     at = page()
     body = html(at)
-    assert "7 of 8 memories repeat with their stride" in body
+    assert "7 of 8 memories repeat with their stride, over M = 24, 32 and 40" in body
+    assert body.count("<span>residue gap</span>") == 11
     assert "No period is resolved in W8 S4." in body
     assert "density 3.3 records a window" in body
     assert body.index("Full, M = 24") < body.index("W8 S8, M = 24")
@@ -115,10 +118,40 @@ def test_a_member_opens_from_its_panel_and_from_a_link(client):
     assert at.query_params["open"] in ("w8s6", ["w8s6"])
     assert "W8 S6: period 6 found, the configured stride" in html(at)
     labels = [m.label for m in at.metric]
-    assert labels == ["Mean", "Worst residue", "Gap", "Period", "Full cache"]
+    assert labels == ["Mean", "Worst residue", "Gap over phases", "Period", "Full cache"]
     assert all(m.proto.help for m in at.metric)
     assert at.metric[3].value == "6"
     assert "W4 S4: the last offset is the hole" in html(page(open="w4s4"))
+
+
+def test_two_phases_show_their_cost_and_no_worst_residue_of_jitter(client):
+    body = html(page(open="w8s8-dense"))
+    table = next(t for t in body.split("<table") if "random jitter once" in t)
+    rows = [line.split("</td>") for line in table.split("<tr>")[2:]]
+    cells = [[re.sub("<.*?>", "", cell) for cell in row[:-1]] for row in rows]
+    assert [row[2] for row in cells[:3]] == [".208 (.16 to .26)", ".542 (.49 to .59)", cells[2][2]]
+    assert cells[3][2] == NOTHING
+    assert cells[0][5:] == ["1", "97", "9.2\u00a0kB", "2.5\u00a0ms"]
+    assert cells[1][5:] == ["2", "194", "18.4\u00a0kB", "4.9\u00a0ms"]
+    assert "a guess is right .250 of the time" in body
+
+
+def test_a_run_of_ones_own_tells_its_density(client):
+    at = page()
+    at.number_input(key="b:samples").set_value(8).run()
+    at.button(key="b-run").click().run()
+    (key,) = client.own
+    client.finish(key)
+    services.forget()
+    assert "2 records a window, .250 records a place" in html(page(run=key))
+
+
+def test_the_design_table_tells_variances_and_of_how_many_prompts_it_is(client):
+    at = page(open="w8s6")
+    at.session_state["design-table"] = True
+    at.run()
+    assert "variances 143.8" in html(at)
+    assert "These are the first 170 of 192 prompts." in html(at)
 
 
 @pytest.mark.parametrize("name", ["<b>", "w99s99", "../../etc"])

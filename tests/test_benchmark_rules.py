@@ -86,6 +86,12 @@ def test_stride_not_window_needs_every_member_and_both_contrasts(every):
     # without a fixed window at two strides
     less = of(every, "full-sparse", "w4s4", "w12s4")
     assert findings.headline(family.GRID, less) == "All 2 memories repeat with their stride"
+    # both contrasts, but one only between memories of different M
+    apart = of(every, "full-sparse", "w8s8-dense", "w8s6", "w4s4", "w12s4")
+    told = "All 4 memories repeat with their stride, over M = 24 and 40"
+    assert findings.headline(family.GRID, apart) == told
+    apart += of(every, "w8s8-sparse")
+    assert findings.headline(family.GRID, apart) == f"{strong}, over M = 24 and 40"
     # one member that does not follow
     set_period(of(own, "w8s6")[0], None)
     assert findings.headline(family.GRID, own) == "4 of 5 memories repeat with their stride"
@@ -234,6 +240,17 @@ def test_two_phases_must_rise_beyond_the_intervals():
     assert claims.combined([one]) == "Two phases, one answer: not computed"
 
 
+def test_two_phases_tell_their_chance_and_the_accuracy_elsewhere():
+    row = {"rule": "one run", "chance": 0.25}
+    told = claims.combined_note([row], {"residues": [{"accuracy": 0.5}, {"accuracy": 0.25}]})
+    assert "a guess is right .250 of the time" in told
+    assert "one run has .375 on average and .250 at its worst residue" in told
+    assert "it has no worst one" in told
+    old = claims.combined_note([{"rule": "one run"}], {})  # a report that was kept before
+    assert "in all four rules alike." in old
+    assert "vocabulary" not in old
+
+
 # ---- explanations that fail
 
 
@@ -286,6 +303,7 @@ def test_coverage(every):
     told = claims.coverage_line(roles)
     assert "constant mean of .500 was not found here: means are .384, .993 and .026" in told
     assert "near chance" in told
+    assert "Its gap after phase 0 only was .500; here it is .99." in told
     roles["all"]["numbers"]["gap_p"] = 0.001
     assert claims.coverage(roles).endswith("training on all leaves .01")
     roles["zero"]["numbers"]["gap_p"] = 0.2

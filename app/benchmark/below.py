@@ -68,27 +68,34 @@ def answers(subject: Opened) -> None:
         return
     st.space("small")
     text("section", claims.combined(rows), tag="h2")
-    text(
-        "note",
-        "Each residue is read together with the one half a stride on. Right is a forced choice "
-        "between the answer and the rivals that are followed, in all four rules alike: these "
-        "numbers stand above the accuracies elsewhere and are compared with each other only. "
-        "Random jitter lifts every residue to the mean, but no prompt becomes right wherever it "
-        "is read.",
-    )
+    text("note", claims.combined_note(rows, subject.report))
     table = [
         [
             row["rule"],
             with_span(row, "mean"),
-            with_span(row, "worst"),
+            NOTHING if claims.jittered(row) else with_span(row, "worst"),
             with_span(row, "worst_case"),
             number(row.get("answered")),
-            str(row.get("forwards") or NOTHING),
+            *_cost_of_one(subject, row.get("forwards")),
         ]
         for row in rows
     ]
-    heads = ("Rule", "Mean", "Worst residue", "Right at every residue", "Answered", "Forwards")
-    html_table(heads, table)
+    heads = ("Rule", "Mean", "Worst residue", "Right at every residue", "Answered")
+    html_table((*heads, "Forwards", "Tokens", "Cache", "Time"), table)
+
+
+def _cost_of_one(subject: Opened, forwards: int | None) -> list[str]:
+    """Forwards of one question, their tokens, the keys and values they read, and their time."""
+    cost, report = (subject.run or {}).get("cost") or {}, subject.report
+    copies = (report.get("n_samples") or 0) * subject.modulus
+    each = (forwards or 0) / copies if copies else 0
+    tokens, held, spent = (cost.get(name) for name in ("tokens", "kv_bytes", "seconds"))
+    return [
+        str(forwards or NOTHING),
+        number(tokens * each, 0) if tokens and each else NOTHING,
+        cache_size(held * forwards) if held and forwards else NOTHING,
+        f"{number(1000 * spent * each, 1)}\u00a0ms" if spent and each else NOTHING,
+    ]
 
 
 def with_span(row: dict, name: str) -> str:
@@ -166,8 +173,8 @@ def facts(subject: Opened) -> list[tuple[str, str]]:
     out.append(("Chance", number(report.get("chance"))))
     period = report.get("period") or {}
     out.append(("Period", f"{period.get('detected') or 'none'}, {p_value(period.get('p'))}"))
-    if subject.member:
-        out.append(("Density", family.density(subject.member).removeprefix("density ")))
+    if density := density_of(subject):
+        out.append(("Density", density))
     if report.get("n_samples"):
         out.append(("Prompts", f"{report['n_samples']} at each of {subject.modulus} residues"))
     if cost.get("seconds") is not None:
@@ -181,6 +188,17 @@ def facts(subject: Opened) -> list[tuple[str, str]]:
         out.append(("Cache", told + cache_size(cost["kv_bytes_full"])))
     out.append(("Run", subject.key))
     return out
+
+
+def density_of(subject: Opened) -> str:
+    """A member's, or what the run of one's own tells; "" where its task has no records."""
+    if subject.member:
+        return family.density(subject.member).removeprefix("density ")
+    told = (subject.run or {}).get("density") or {}
+    if told.get("here") is None:
+        return ""
+    places = f"{number(told['here'])} records a place"
+    return f"{number(told['window'], 1)} records a window, {places}" if told["window"] else places
 
 
 def span(values: pd.Series) -> str:
@@ -197,17 +215,20 @@ def _design(subject: Opened) -> None:
         return
     frame = pd.DataFrame(plan["design"])
     text("chart-title", "Where the targets stand", tag="div")
-    means, spreads = frame["target_mean"], frame["target_sd"]
+    means, spreads = frame["target_mean"], frame["target_var"]
+    done, asked = plan.get("designed"), plan["spec"].get("samples")
+    part = f" These are the first {done} of {asked} prompts." if done and done < asked else ""
     text(
         "note",
-        f"Target position by residue: means {span(means)}, spreads {span(spreads)}. They should be "
-        "equal.",
+        f"Target position by residue: means {span(means)}, variances {span(spreads)}. They should "
+        f"be equal.{part}",
     )
     shown = pd.DataFrame(
         {
             "residue": frame["residue"],
             "copies": frame["n"],
             "target, mean": frame["target_mean"].map(lambda v: number(v, 1)),
+            "target, variance": frame["target_var"].map(lambda v: number(v, 1)),
             "target, sd": frame["target_sd"].map(lambda v: number(v, 2)),
         }
     )

@@ -105,6 +105,32 @@ def combined(rows: list[dict]) -> str:
     return f"Two phases, one answer: the worst residue does not rise beyond its interval ({after})"
 
 
+def jittered(row: dict) -> bool:
+    """Whether a row's worst residue is no residue's: jitter gives each of them the mean."""
+    return row["rule"] == "random jitter once"
+
+
+def combined_note(rows: list[dict], report: dict) -> str:
+    """What is right in the table, at which chance, and what is to be read of it."""
+    chance = rows[0].get("chance")
+    curve = [r["accuracy"] for r in report.get("residues") or () if r.get("accuracy") is not None]
+    told = (
+        "Each residue is read together with the one half a stride on. Right is a forced choice "
+        "between the answer and the rivals that are followed, in all four rules alike"
+    )
+    told += f": a guess is right {number(chance)} of the time." if chance else "."
+    if curve:
+        told += (
+            f" Over the whole vocabulary one run has {number(sum(curve) / len(curve))} on average "
+            f"and {number(min(curve))} at its worst residue: these numbers stand above that and "
+            "are compared with each other only."
+        )
+    return told + (
+        " Random jitter gives every residue the mean, so it has no worst one; what a question "
+        "scores at its worst stays as in one run. Cost is of one question."
+    )
+
+
 # ---- explanations that fail
 
 
@@ -219,6 +245,9 @@ def coverage_line(roles: dict[str, dict]) -> str:
         told = f"The toy study's constant mean of .500 stands beside means of {listing} here."
     else:
         told = f"The toy study's constant mean of .500 was not found here: means are {listing}."
+    if "zero" in done:
+        gap = two(spread(done["zero"]))
+        told += f" Its gap after phase 0 only was .500; here it is {gap}."
     flat = [r for r in done.values() if _near_chance(r)]
     if flat:
         told += (

@@ -52,21 +52,31 @@ def headline(name: str, members: list[dict]) -> str:
 
 def _grid(own: list[dict]) -> str:
     """The strong claim needs every member to follow, and both contrasts to be there."""
+    tail = _pooled(own)
     if all(follows(m) for m in own) and stride_not_window(own):
-        return "The period follows the stride, not the window"
-    return _count(own)
+        return f"The period follows the stride, not the window{tail}"
+    return _count(own) + tail
+
+
+def _pooled(own: list[dict]) -> str:
+    """`, over M = 24, 32 and 40`, where members of several counts of records are told of."""
+    found = sorted({m["records"] for m in own})
+    return f", over M = {listed([str(m) for m in found])}" if len(found) > 1 else ""
 
 
 def stride_not_window(own: list[dict]) -> bool:
-    """Whether members with W ≠ S follow their stride, at a fixed stride and at a fixed window."""
+    """Whether members with W ≠ S follow their stride, at a fixed stride and at a fixed window,
+    the contrasts between members of as many records a place.
+    """
     apart = [m for m in own if m["window"] != m["stride"]]
-    fixed_stride = any(
-        a["stride"] == b["stride"] and a["window"] != b["window"] for a in own for b in own
-    )
-    fixed_window = any(
-        a["window"] == b["window"] and a["stride"] != b["stride"] for a in own for b in own
-    )
+    pairs = [(a, b) for a in own for b in own if _dense(a) == _dense(b)]
+    fixed_stride = any(a["stride"] == b["stride"] and a["window"] != b["window"] for a, b in pairs)
+    fixed_window = any(a["window"] == b["window"] and a["stride"] != b["stride"] for a, b in pairs)
     return bool(apart) and all(follows(m) for m in apart) and fixed_stride and fixed_window
+
+
+def _dense(member: dict) -> float:
+    return member["records"] / member["places"]
 
 
 def _count(own: list[dict], noun: str = "memories", one: str = "memory") -> str:

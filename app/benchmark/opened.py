@@ -19,9 +19,10 @@ from app.words import NOTHING, between, count, number, p_value, seconds, sentenc
 HELP = {
     "Mean": "Mean accuracy over residues, Ā, with a 95 % interval from resampling prompts.",
     "Worst residue": "The smallest accuracy of one residue, A_min, with its Wilson 95 % interval.",
-    "Gap": "Δ = largest minus smallest phase of the fold, in fractions. A maximum minus a minimum "
-    "is biased upward: what chance gives stands below, each prompt's folded curve rotated at "
-    "random.",
+    "Gap over phases": "Δ = largest minus smallest phase of the fold, in fractions. A maximum "
+    "less a minimum is biased upward: what chance gives stands below, each prompt's folded curve "
+    "rotated at random.",
+    "Gap over residues": "Δ = largest minus smallest residue, in fractions; nothing is folded.",
     "Period": "The smallest period whose fold explains the mean curve beyond chance: max-T "
     "permutation test of residues within prompts.",
     "Full cache": "Mean accuracy of the control on the same prompts, with its gap over residues.",
@@ -138,7 +139,7 @@ def _numbers(subject: Opened) -> None:
     """Five numbers, each with what it is to be read against."""
     report, control = subject.report, subject.control_report()
     period = report.get("period") or {}
-    gap = claims.spread(report)
+    gap, folded = claims.spread(report), report.get("folded_gap") is not None
     null = report.get("gap_null")
     chance = "" if null is None else f"{number(null, 2)} by chance, {p_value(report.get('gap_p'))}"
     worst = report.get("worst_residue")
@@ -151,7 +152,7 @@ def _numbers(subject: Opened) -> None:
             between(report.get("mean_low"), report.get("mean_high")),
         ),
         ("Worst residue", number(report.get("worst")), ", ".join(filter(None, [where, span]))),
-        ("Gap", number(gap), chance),
+        (f"Gap over {'phases' if folded else 'residues'}", number(gap), chance),
         (
             "Period",
             str(period.get("detected") or "none"),
@@ -159,7 +160,7 @@ def _numbers(subject: Opened) -> None:
         ),
     ]
     if control.get("mean") is not None:
-        told = f"gap {number(control.get('gap'))}, period "
+        told = f"residue gap {number(control.get('gap'))}, period "
         told += str((control.get("period") or {}).get("detected") or "none")
         items.append(("Full cache", number(control["mean"]), told))
     for column, (label, value, note) in zip(st.columns(5), items, strict=False):

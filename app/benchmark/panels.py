@@ -125,7 +125,8 @@ def row_of_numbers(member: dict, measure: str) -> str:
             items = [("train it with", f"phasescope train {member['name']}")]
     else:
         brief = family.summary(report, measure)
-        items = [(name, number(brief[name])) for name in ("mean", "worst", "gap")]
+        items = [(name, number(brief[name])) for name in ("mean", "worst")]
+        items.append(("residue gap", number(brief["gap"])))
         items.append(("period", period_words(report)))
     body = "".join(
         f"<div><span>{escape(name)}</span><b>{escape(value)}</b></div>" for name, value in items

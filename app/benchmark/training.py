@@ -54,7 +54,8 @@ def coverage(members: list[dict]) -> None:
                 number(report.get("chance")),
             ]
         )
-    heads = ("Trained on", "Steps", "Gap, toy study", "Gap, here", "Mean, toy study", "Mean, here")
+    gaps = ("Gap over phases, toy study", "Gap over phases, here")
+    heads = ("Trained on", "Steps", *gaps, "Mean, toy study", "Mean, here")
     html_table((*heads, "Chance, here"), rows)
 
 

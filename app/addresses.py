@@ -1,11 +1,14 @@
-"""Where a run's numbers lie on the service, for a script or a spreadsheet; shown, not fetched."""
+"""Where a run's numbers lie on the service, for a script or a spreadsheet: links, not fetched."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import streamlit as st
 
 from app import services
 from app.style import text
+from app.words import prose
 
 TABLES = {
     "sweep": ("answers", "tokens"),
@@ -19,20 +22,33 @@ TOLD = (
 )
 
 
-def of_run(key: str, kind: str) -> list[str]:
-    """Paths of a run's numbers: `/runs/KEY.json`, `/runs/KEY/answers.csv`, …"""
-    rows = [f"/runs/{key}/{table}.{FORMS[-1]}" for table in TABLES.get(kind, ())]
-    return [f"/runs/{key}.json", *rows]
+def show(key: str, kind: str) -> None:
+    """A quiet list behind one press."""
+    show_each([("", key, kind)])
+
+
+def show_each(runs: Sequence[tuple[str, str, str]]) -> None:
+    """The same of several runs: (name, key, kind)."""
+    with st.expander("Addresses for scripts"):
+        for name, key, kind in runs:
+            if name:
+                text("label", name)
+            st.markdown(of_run(key, kind))
+        text("note", TOLD)
+
+
+def of_run(key: str, kind: str) -> str:
+    """Links to a run's numbers: the run as json, and a line for each table in every form."""
+    own = f"/runs/{key}"
+    lines = [_line(own, FORMS[:1])]
+    return "  \n".join(lines + [_line(f"{own}/{name}", FORMS) for name in TABLES.get(kind, ())])
 
 
 def of_view(id: str) -> None:
-    """Where a view lies as data."""
-    text("note", f"For scripts: {services.address()}/views/{id}.json, with the service's token.")
+    """Where a view lies as data, for whoever sees the page."""
+    st.markdown(_line(f"/views/{id}", FORMS[:1]), width="content", help=TOLD)
 
 
-def show(key: str, kind: str) -> None:
-    """A quiet list behind one press."""
-    with st.expander("Addresses for scripts"):
-        root = services.address()
-        st.code("\n".join(root + path for path in of_run(key, kind)), language=None)
-        text("note", f"Tables end in .csv or .json as well. {TOLD}")
+def _line(path: str, forms: Sequence[str]) -> str:
+    ends = " · ".join(f"[.{form}]({services.address()}{path}.{form})" for form in forms)
+    return f"{prose(path)} {ends}"

@@ -90,9 +90,9 @@ def bring_in(bundle: bytes, name: str) -> Told:
     return told
 
 
-def export(keys: list[str]) -> bytes:
-    """One bundle of all of them."""
-    return services.ask("bundle", keys)
+def export(keys: list[str], view: dict | None = None) -> bytes:
+    """One bundle of all of them, with the view that they were seen in."""
+    return services.ask("bundle", keys, view=view)
 
 
 def forget() -> None:

@@ -6,11 +6,12 @@ knows whose view it shows.  Knows addresses and the service's answers; knows no 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 import streamlit as st
 
-from app import addresses, copylink, services_sharing, state
+from app import addresses, copylink, services, services_sharing, state
 from app.style import html_of, text
 from app.words import ago, sentence
 
@@ -74,6 +75,8 @@ def bar() -> None:
             st.page_link(own, **words, icon=":material/arrow_forward:")
             return
         st.html(_words(view))
+        addresses.of_view(view["id"])
+        _export(view)
         copylink.button(view["id"])
         if not state.read_only():
             if st.button("Fork", key="view-fork", help="A view of your own from what is shown now"):
@@ -130,6 +133,7 @@ def buttons() -> None:
 
 def _ask_name(parent: str | None, name: str) -> None:
     """A dialog that saves what the page shows now."""
+    page = state.page_name() or GALLERY
 
     @st.dialog("Fork this view" if parent else "Save this view")
     def ask() -> None:

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import services, services_compare
+from app import services, services_compare, sharing
+
+
+def report(keys: tuple[str, ...], base: str = "", *, of: str = "this run") -> None:
+    """Made only when pressed: a report draws every chart.  In a view of these runs it has the
+    view's name and note."""
+    view = (sharing.opened(keys) or {}).get("id", "")
+    st.download_button(
+        "Report",
+        lambda: services_compare.report(keys, base, view).encode(),
+        f"phasescope-{keys[0] if len(keys) == 1 else '-'.join(key[:6] for key in keys)}.html",
+        "text/html",
+        on_click="ignore",
+        key="report",
+        help=f"One HTML file with {of}'s finding, charts, numbers and spec; works offline",
+    )
 
 
 def buttons(key: str) -> None:
-    """Made only when pressed: a report draws every chart."""
-    st.download_button(
-        "Report (HTML)",
-        lambda: services_compare.report((key,)).encode(),
-        f"phasescope-{key}.html",
-        "text/html",
-        on_click="ignore",
-        key="run-report",
-        help="One file with the finding, the charts, the spec and the provenance; works offline",
-    )
+    """A report, and a section for a model card."""
+    report((key,))
     st.download_button(
         "Model card (Markdown)",
         lambda: services.ask("model_card", key)["markdown"].encode(),

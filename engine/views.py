@@ -25,7 +25,7 @@ from engine.results import title
 from engine.store.schema import utc_now
 from engine.store.views import View
 
-PAGES = ("explore", "benchmark", "eviction", "mechanism", "compare", "library")
+PAGES = ("start", "explore", "benchmark", "eviction", "mechanism", "compare", "library")
 KEY = re.compile(r"[0-9a-f]{8,64}")
 HOLDS_KEYS = ("key", "run", "runs", "base")  # address parameters whose values name runs
 LINK = 10  # hex digits of a view's id

@@ -165,7 +165,7 @@ def test_the_baseline_is_chosen(client):
 
 def test_a_field_is_varied_and_the_grid_compared(client):
     at = opened("tune", runs=",".join(two(client)))
-    at.text_input(key="c:vary-values-memory.window").set_value("6, 10, -3").run()
+    at.text_input(key=f"c:vary-values-{two(client)[0]}-memory.window").set_value("6, 10, -3").run()
     body = html(at)
     assert "About 82\u00a0s in all" in body
     at.button(key="c:vary-go").click().run()
@@ -174,9 +174,19 @@ def test_a_field_is_varied_and_the_grid_compared(client):
     assert "60 of 192 copies" in html(at)
 
 
+def test_each_run_has_its_addresses_for_scripts(client):
+    keys = two(client)
+    told = " ".join(m.value for m in page(runs=",".join(keys)).markdown)
+    for key in keys:
+        for address in (f"{key}.json", f"{key}/answers.csv", f"{key}/tokens.parquet"):
+            assert f"/runs/{address})" in told
+
+
 def test_more_values_than_stand_side_by_side_are_refused(client):
     at = opened("tune", runs=",".join(two(client)))
-    at.text_input(key="c:vary-values-memory.window").set_value("4,5,6,7,8,9,10,11,12").run()
+    at.text_input(key=f"c:vary-values-{two(client)[0]}-memory.window").set_value(
+        "4,5,6,7,8,9,10,11,12"
+    ).run()
     assert "9 values: at most 8 runs" in html(at)
 
 

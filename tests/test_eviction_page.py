@@ -52,6 +52,14 @@ def test_the_newest_run_opens_with_its_finding_and_its_first_event(client):
         assert title in told, title
 
 
+def test_a_stored_run_has_a_report_and_its_addresses(client):
+    at = page(key=client.stored)
+    assert "report" in {b.key for b in at.get("download_button")}
+    told = " ".join(m.value for m in at.markdown)
+    for address in (f"{client.stored}.json", f"{client.stored}/decode/answers.csv"):
+        assert f"/runs/{address})" in told
+
+
 def test_steps_go_from_event_to_event_by_button_slider_and_link(client):
     at = page(event="4")
     event = trace_of(client)["events"][3]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from app import services, state
+from app import addresses, services, state
 from app.compare import below, charts, claims, empty, head, table, textual
 from app.compare.subject import Subject, fresh, settle
 from app.figures.theme import look_of
@@ -33,6 +33,8 @@ def page() -> None:
     st.space("medium")
     live.draw(below.below)
     textual.difference(subject)
+    runs = [run for run in subject.runs if not run.get("is_control")]
+    addresses.show_each([(run["name"], run["key"], run["kind"]) for run in runs])
     live.end()
     told = [*subject.notes, *st.session_state["compare-notes"]]
     if told:

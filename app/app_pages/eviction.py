@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app import services, services_eviction, state
+from app import addresses, services, services_eviction, state
 from app.eviction import forgotten, form, head, quality, strip
 from app.eviction.subject import Missing, Subject, settle
 from app.library import foreign
@@ -30,6 +30,7 @@ def page() -> None:
         head.head(subject)
     if subject.report:
         tabs(subject)
+        addresses.show(subject.key, "decode")
         return
     rule()
     before(subject)

@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import services, services_eviction, state
+from app import services, services_eviction, sharing, state
 from app.figures.theme import look_of
 from app.figures.thumbnails import dots, sparkline
 from app.library import foreign
@@ -26,10 +26,13 @@ def page() -> None:
     presets = schema["presets"]
     sweeps = [p for p in presets if not services_eviction.is_decode(p["spec"])]
     stored = [p for p in sweeps if p.get("stored") and p.get("curve")]
-    st.html(
+    words, button = st.columns([3, 1], vertical_alignment="top")
+    words.html(
         f'<div class="ps-finding" style="max-width:30rem">{escape(SENTENCE)}</div>'
         + html_of("doubt", LEAD)
     )
+    with button, st.container(horizontal=True, horizontal_alignment="right"):
+        sharing.buttons()
     st.space("medium")
     cards(sweeps, stored)
     st.space("medium")

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app import export, services, state
+from app import addresses, export, services, state, takeaway
 from app.benchmark import claims, family
 from app.benchmark.opened import fold, spec_download
 from app.benchmark.subject import Opened
@@ -145,6 +145,10 @@ def details(subject: Opened, schema: dict, members: list[dict], measure: str) ->
                 query_params={"key": subject.key},
             )
         spec_download(subject)
+        if subject.run:
+            takeaway.report((subject.key,))
+    if subject.run:
+        addresses.show(subject.key, "sweep")
     table = st.expander(
         "Design table: where the targets stand", key="design-table", on_change="rerun"
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from app import services, services_compare, sharing, state
+from app import services, sharing, state, takeaway
 from app.compare import address, vary
 from app.compare.subject import NAMES, Subject
 from app.services_compare import MOST
@@ -24,15 +24,7 @@ def top(subject: Subject, live: Callable[[Callable[[Subject], None]], None]) -> 
         live(words)
     with right, st.container(horizontal=True, horizontal_alignment="right", gap="small"):
         keys, base = subject.asked.keys, subject.asked.base
-        st.download_button(
-            "Report",
-            lambda: services_compare.report(keys, base).encode(),
-            f"phasescope-{'-'.join(key[:6] for key in keys)}.html",
-            "text/html",
-            key="compare-report",
-            on_click="ignore",
-            help="One HTML file with this comparison's charts, numbers and specs; works offline",
-        )
+        takeaway.report(keys, base, of="this comparison")
         sharing.buttons()
 
 

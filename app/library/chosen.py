@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from app import addresses, services, services_sharing, state
+from app import addresses, services, services_sharing, sharing, state
 from app.library import foreign
 from app.sharing import TAGS, split
 from app.style import text
@@ -44,7 +44,7 @@ def actions(chosen: pd.DataFrame) -> None:
             )
         st.download_button(
             "Export" if len(keys) == 1 else f"Export {len(keys)} runs",
-            lambda: services_sharing.export(keys),
+            lambda: services_sharing.export(keys, sharing.opened()),
             file_name=f"phasescope-{keys[0] if len(keys) == 1 else 'runs'}.zip",
             mime="application/zip",
             on_click="ignore",

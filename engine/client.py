@@ -160,7 +160,7 @@ class Client(Transport):
     # ---- views, notes and the library
 
     def library(self) -> dict:
-        """{runs, views, disk, retention_days}"""
+        """{runs, views, deleted, disk, retention_days}"""
         return self._json("GET", "/library")
 
     def views(self) -> list[dict]:

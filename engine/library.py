@@ -25,7 +25,8 @@ LONGEST = 36_500  # days
 
 
 def library(engine: Engine) -> dict:
-    """{runs, views, disk, retention_days}; runs newest first, each with note, tags and rows."""
+    """{runs, views, deleted, disk, retention_days}; runs newest first, each with note, tags and
+    rows; `deleted`: views that can be brought back, none where nobody may."""
     notes, rows = engine.store.run_notes(), engine.store.row_counts()
     used: dict[str, int] = {}
     views = engine.store.views()
@@ -40,9 +41,16 @@ def library(engine: Engine) -> dict:
     return {
         "runs": lines,
         "views": [view.to_dict() for view in views],
+        "deleted": _deleted(engine),
         "disk": disk(engine),
         RETENTION: engine.store.setting(RETENTION),
     }
+
+
+def _deleted(engine: Engine) -> list[dict]:
+    if engine.access.read_only or engine.access.demo:
+        return []
+    return [view.to_dict() for view in engine.store.views(deleted=True)]
 
 
 def disk(engine: Engine) -> dict[str, int]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import inprocess
 import pandas as pd
 import pytest
+import streamlit
 from inprocess import MAIN, html, opened
 from streamlit.testing.v1 import AppTest
 from test_views import add_run
 
+from app import services_sharing
 from app.library import rows, table
 from app.sharing import split
+from engine.access import Access
 
 WILD = "<img src=x onerror=alert(1)> **x** $\\alpha$ ‮"
 
@@ -59,6 +62,64 @@ def test_search_and_filters_come_from_the_address(client, engine):
     assert len(opened("library", q="CONTROL").dataframe[0].value) == 1
     assert len(opened("library", tag="control").dataframe[0].value) == 1
     assert "No run fits" in html(opened("library", q="nothing like it"))
+
+
+def test_filters_act_on_views_and_offer_their_tags(client, engine):
+    key = add_run(engine)
+    client.save_view("library", {"q": "a"}, "Old", tags=["mine"])
+    client.save_view("explore", {"key": key}, "New")
+    names = ("Old", "New")
+    model = client.library()["runs"][0]["model"]
+    expected = {("tag", "mine"): "Old", ("model", model): "New", ("kinds", "Eviction"): ""}
+    for (name, value), shown in expected.items():
+        at = opened("library", **{name: value})
+        assert [n for n in names if n in linked(at)] == ([shown] if shown else [])
+    for address in ({"after": "2031-01-01"}, {"before": "2020-01-01"}):
+        at = opened("library", **address)
+        assert not [n for n in names if n in linked(at)]
+        assert "No run fits" in html(at)
+    at = opened("library", after="2020-01-01", before="2031-01-01")
+    assert [n for n in names if n in linked(at)] == list(names)
+
+
+def linked(at: AppTest) -> list[str]:
+    return [link.proto.label for link in at.get("page_link")]
+
+
+def test_the_number_that_sorts_stands_in_the_table(client, engine):
+    engine.results.report(engine.store.runs_of(add_run(engine))[0])
+    at = opened("library")
+    assert "mean" not in list(at.dataframe[0].proto.column_order)
+    for order, column in (("Mean", "mean"), ("Most rows", "rows"), ("Stride", "stride")):
+        at = opened("library", order=order)
+        assert column in list(at.dataframe[0].proto.column_order)
+        assert at.dataframe[0].value[column].notna().all()
+
+
+def save(at: AppTest, name: str) -> None:
+    at.button(key="view-save").click().run()
+    at.text_input(key="view-name").set_value(name)
+    at.button(key="view-save").click()  # a dialog is open while its button is pressed
+    at.button(key="view-save-now").click().run()
+    assert not at.exception
+
+
+def test_a_view_keeps_all_values_of_a_parameter(client):
+    at = opened("library", kinds=["Custom", "Eviction"])
+    save(at, "Both")
+    at = short(view=client.views()[0]["id"])
+    assert at.session_state["kinds"] == ["Custom", "Eviction"]
+    assert "changed here since" not in html(at)
+
+
+def test_the_gallery_can_be_saved_and_its_link_opens_it(client):
+    at = AppTest.from_file(MAIN, default_timeout=90).run()
+    save(at, "Gallery")
+    (view,) = client.views()
+    assert view["page"] == "start"
+    body = html(short(view=view["id"]))
+    assert "View “Gallery”" in body
+    assert "A compressed cache remembers" in body
 
 
 def test_a_search_of_the_library_can_be_saved_like_any_page(client):
@@ -184,6 +245,77 @@ def test_a_deleted_view_can_be_undone(client):
     assert [view["id"] for view in client.views()] == [id]
 
 
+def test_deleted_views_are_listed_and_brought_back(client):
+    id = client.save_view("library", {"q": "a"}, "Mine")["id"]
+    assert not [b for b in opened("library").button if "restore" in b.key]
+    services_sharing.edit(id, 1, deleted=True)
+    at = opened("library")
+    assert [e.label for e in at.expander] == ["Deleted views"]
+    assert "Mine · library · now" in html(at)
+    at.button(key=f"view-restore-{id}").click().run()
+    assert [view["id"] for view in client.views()] == [id]
+    assert not [b for b in at.button if "restore" in b.key]
+
+
+def test_readers_are_told_of_no_deleted_view(client, engine):
+    id = client.save_view("library", {"q": "a"}, "Mine")["id"]
+    client.edit_view(id, 1, deleted=True)
+    assert [view["id"] for view in client.library()["deleted"]] == [id]
+    engine.access = Access(read_only=True)
+    assert client.library()["deleted"] == []
+
+
+@pytest.fixture
+def downloads(monkeypatch):
+    """Label of a download button → what makes its file, of the page drawn last."""
+    made, button = {}, streamlit.download_button
+
+    def download_button(label, data, *args, **options):
+        made[label] = data
+        return button(label, data, *args, **options)
+
+    monkeypatch.setattr(streamlit, "download_button", download_button)
+    return made
+
+
+def test_a_view_leaves_with_its_runs_and_is_linked_where_it_comes_in(client, engine, downloads):
+    key = add_run(engine)
+    view = client.save_view("explore", {"key": key}, "Mine", note="told")["view"]
+    at = opened("library", view=view["id"])
+    assert f"/views/{view['id']}.json)" in " ".join(m.value for m in at.markdown)
+    bundle = downloads["Export"]()
+    client.edit_view(view["id"], 1, deleted=True)
+    client.delete(key)
+    at = opened("library")
+    at.file_uploader(key="library-import").upload("b.zip", bundle, "application/zip").run()
+    assert not at.exception
+    body = html(at)
+    assert "1 run added." in body
+    assert "It came with a view" in body
+    assert "Mine" in linked(at)
+    assert client.view(view["id"])["note"] == "told"
+
+
+def test_a_reader_finds_a_view_s_address_and_its_bundle(client, engine, downloads, monkeypatch):
+    view = client.save_view("explore", {"key": add_run(engine)}, "Mine")["view"]
+    monkeypatch.setattr(type(client), "health", lambda self: {"read_only": True})
+    at = opened("library", view=view["id"])
+    assert f"/views/{view['id']}.json)" in " ".join(m.value for m in at.markdown)
+    assert "Export" in downloads
+
+
+def test_a_report_has_the_open_view_s_name_and_note(client, engine, downloads):
+    keys = [add_run(engine), add_run(engine, samples=4)]
+    address = {"runs": ",".join(keys)}
+    view = client.save_view("compare", address, "Told apart", note="by hand")["view"]
+    opened("compare", **address, view=view["id"])
+    told = downloads["Report"]().decode()
+    assert "Told apart" in told
+    assert "by hand" in told
+    opened("compare", **address)
+    assert "Told apart" not in downloads["Report"]().decode()
+
+
 # ---- rows, without a page
 
 
@@ -213,11 +345,16 @@ def test_kinds_models_tags_and_dates_narrow():
     assert len(rows.of_kind(runs, ["Custom", "Eviction"])) == 2
     assert len(rows.of_kind(runs, ["nonsense"])) == 3
     frame, now = rows.frame(runs), datetime(2026, 11, 30, tzinfo=UTC)
-    assert len(rows.narrowed(frame, model="x")) == 1
-    assert len(rows.narrowed(frame, memory="rkv")) == 1
-    assert len(rows.narrowed(frame, tag="t")) == 1
-    assert len(rows.narrowed(frame, status="incomplete")) == 1
-    assert len(rows.narrowed(frame, since="7 days", now=now)) == 2
+    open_ = dict.fromkeys((*rows.OF_A_RUN, "tag", "after", "before"), "") | {"since": "any time"}
+    assert len(rows.narrowed(frame, open_)) == 3
+    for name, value in {"model": "x", "memory": "rkv", "tag": "t", "status": "incomplete"}.items():
+        assert len(rows.narrowed(frame, open_ | {name: value})) == 1
+    day = date(2026, 11, 29)
+    assert len(rows.narrowed(frame, open_ | {"after": day})) == 2
+    assert len(rows.narrowed(frame, open_ | {"after": day, "before": day})) == 2
+    assert len(rows.narrowed(frame, open_ | {"before": date(2026, 11, 28)})) == 1
+    week = open_ | {"since": "7 days"}
+    assert [rows.between(run["created"], week, now) for run in runs] == [True, True, False]
 
 
 def test_the_sentence_counts_only_measured_runs():

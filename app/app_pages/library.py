@@ -1,5 +1,6 @@
 """Library: all views and runs, found, sorted, marked, exported, deleted."""
 
+from datetime import date
 from typing import Any
 
 import pandas as pd
@@ -8,6 +9,9 @@ import streamlit as st
 from app import gate, services_sharing, sharing, state
 from app.library import chosen, keeping, rows, table, views
 from app.style import html_of, text
+
+DAYS = {"after": "From", "before": "To"}
+FIRST_DAY = date(2000, 1, 1)
 
 
 def page() -> None:
@@ -20,15 +24,19 @@ def page() -> None:
     place = buttons.container(horizontal=True, horizontal_alignment="right", gap="small")
     st.space("small")
     words, kinds, order, more = controls()
+    wanted = filters(library, every, more)
     found = rows.frame(rows.of_kind(library["runs"], kinds))
-    found = rows.ordered(rows.narrowed(rows.search(found, words), **filters(every, more)), order)
+    shown = rows.of_any_time(found, wanted)
+    found = rows.ordered(rows.narrowed(rows.search(found, words), wanted), order)
     st.space("small")
     heading, save = st.columns([3, 2], vertical_alignment="bottom")
     with heading:
         text("section", "Views", tag="h2")
     with save, st.container(horizontal=True, horizontal_alignment="right", gap="small"):
         sharing.buttons()
-    views.views(library, words)
+    chosen_some = kinds or any(wanted[name] for name in rows.OF_A_RUN)
+    views.views(library, words, wanted, set(shown["key"]) if chosen_some else None)
+    views.deleted(library, words)
     st.space("small")
     text("section", "Runs", tag="h2")
     if found.empty:
@@ -36,7 +44,7 @@ def page() -> None:
         text("note", told)
         picked = found
     else:
-        picked = table.table(found)
+        picked = table.table(found, order)
         chosen.actions(picked)
     with place:
         keeping.keeping(library)
@@ -78,16 +86,17 @@ def controls() -> tuple[str, list[str], str, Any]:
     return words or "", list(kinds or ()), order or "Recent", more
 
 
-def filters(every: pd.DataFrame, place: Any) -> dict[str, str]:
-    """Model, memory, task, status, tag and date, behind one button that says how many are set."""
+def filters(library: dict, every: pd.DataFrame, place: Any) -> dict[str, Any]:
+    """Model, memory, task, status, tag and dates, behind one button."""
+    tags = [*every["tags"], *(view["tags"] for view in library["views"])]
     offers = {
         "model": sorted(set(every["model"]) - {""}),
         "memory": sorted(set(every["memory"].map(rows.memory_kind)) - {""}),
         "task": sorted(set(every["task"]) - {""}),
         "status": sorted(set(every["status"])),
-        "tag": sorted({tag for tags in every["tags"] for tag in tags}),
+        "tag": sorted({tag for some in tags for tag in some}),
     }
-    made = {}
+    made: dict[str, Any] = {}
     with place, st.popover("Filters", icon=":material/filter_list:"):
         for name, options in offers.items():
             state.within(name, options)
@@ -97,6 +106,10 @@ def filters(every: pd.DataFrame, place: Any) -> dict[str, str]:
             )  # fmt: skip
             made[name] = chosen_one or ""
         made["since"] = st.selectbox("Since", list(rows.SINCE), key="since", bind="query-params")
+        for column, (name, told) in zip(st.columns(2), DAYS.items(), strict=True):
+            made[name] = column.date_input(
+                told, None, key=name, bind="query-params", min_value=FIRST_DAY,
+            )  # fmt: skip
     return made
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app import services_sharing, state
+from app.library import views
 from app.style import text
 from app.words import cache_size, count, sentence
 
@@ -27,6 +28,9 @@ def bring_in() -> None:
             text("error", f"{file.name}: {sentence(told.error)}")
             return
         text("note", _added(told.value))
+        if found := told.value.get("view"):
+            text("note", "It came with a view:" if found["added"] else "Its view was here already:")
+            views.link(found["view"])
 
 
 def _added(value: dict) -> str:

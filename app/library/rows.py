@@ -14,7 +14,9 @@ SORTS = {
     "Recent": ("created", False),
     "Largest gap": ("gap", False),
     "Worst phase": ("worst", True),
+    "Mean": ("mean", False),
     "Period": ("period", True),
+    "Stride": ("stride", True),
     "Most rows": ("rows", False),
     "Most views": ("views", False),
     "Name": ("name", True),
@@ -26,12 +28,13 @@ KINDS: dict[str, Callable[[dict], bool]] = {
     "Eviction": lambda run: run["kind"] == "decode",
     "kvpress": lambda run: run["kind"] == "kvpress",
 }
+OF_A_RUN = ("model", "memory", "task", "status")  # filters; a view fits by the runs that it shows
 SINCE = {"any time": None, "today": 1, "7 days": 7, "30 days": 30}
 WHO = {"own": "you", "import": "imported", "preset": "shipped"}
 COLUMNS = (
     "key", "name", "model", "memory", "task", "kind", "curve", "control", "losses", "stride",
-    "worst", "gap", "period", "created", "who", "tags", "status", "stale", "note", "rows", "views",
-    "finding",
+    "mean", "worst", "gap", "period", "created", "who", "tags", "status", "stale", "note", "rows",
+    "views", "finding",
 )  # fmt: skip
 
 
@@ -49,7 +52,7 @@ def frame(runs: Sequence[dict]) -> pd.DataFrame:
             "control": run.get("control_curve") or [],
             "losses": run.get("losses") or [],
             "stride": run.get("stride"),
-            **{name: run.get(name) for name in ("worst", "gap", "period")},
+            **{name: run.get(name) for name in ("mean", "worst", "gap", "period")},
             "created": run["created"],
             "who": WHO.get(run.get("source", ""), run.get("source", "")),
             "tags": list(run.get("tags") or []),
@@ -63,7 +66,7 @@ def frame(runs: Sequence[dict]) -> pd.DataFrame:
         for run in runs
     ]
     made = pd.DataFrame(found, columns=COLUMNS)
-    for name in ("worst", "gap", "period", "rows", "views"):
+    for name in ("stride", "mean", "worst", "gap", "period", "rows", "views"):
         made[name] = pd.to_numeric(made[name], errors="coerce")
     return made
 
@@ -88,29 +91,30 @@ def search(rows: pd.DataFrame, words: str) -> pd.DataFrame:
     return rows[keep]
 
 
-def narrowed(
-    rows: pd.DataFrame,
-    *,
-    model: str = "",
-    memory: str = "",
-    task: str = "",
-    status: str = "",
-    tag: str = "",
-    since: str = "any time",
-    now: datetime | None = None,
-) -> pd.DataFrame:
-    """Rows of that model, kind of memory, task, status and tag, not older than `since`."""
-    for name, value in (("model", model), ("task", task), ("status", status)):
-        if value:
-            rows = rows[rows[name] == value]
-    if memory:
-        rows = rows[rows["memory"].map(memory_kind) == memory]
-    if tag:
-        rows = rows[rows["tags"].map(lambda tags: tag in tags)]
-    if days := SINCE.get(since):
-        first = (now or datetime.now(UTC)) - timedelta(days=days)
-        rows = rows[pd.to_datetime(rows["created"], utc=True) >= first]
+def narrowed(rows: pd.DataFrame, wanted: dict) -> pd.DataFrame:
+    """Rows of that model, kind of memory, task, status and tag, and of these days."""
+    rows = of_any_time(rows, wanted)
+    if wanted["tag"]:
+        rows = rows[rows["tags"].map(lambda tags: wanted["tag"] in tags)]
+    return rows[rows["created"].map(lambda moment: between(moment, wanted)).astype(bool)]
+
+
+def of_any_time(rows: pd.DataFrame, wanted: dict) -> pd.DataFrame:
+    """Rows of that model, kind of memory, task and status."""
+    for name in OF_A_RUN:
+        if wanted[name]:
+            told = rows[name].map(memory_kind) if name == "memory" else rows[name]
+            rows = rows[told == wanted[name]]
     return rows
+
+
+def between(moment: str, wanted: dict, now: datetime | None = None) -> bool:
+    """Whether a moment lies within `since` and from the day `after` to the day `before`, in UTC."""
+    when = datetime.fromisoformat(moment).astimezone(UTC)
+    if (days := SINCE.get(wanted["since"])) and when < (now or datetime.now(UTC)) - timedelta(days):
+        return False
+    after, before = wanted["after"], wanted["before"]
+    return not (after and when.date() < after) and not (before and when.date() > before)
 
 
 def memory_kind(phrase: str) -> str:

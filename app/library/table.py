@@ -8,6 +8,7 @@ import streamlit as st
 from app import state
 from app.figures.theme import Look, look_of
 from app.figures.thumbnails import dots, sparkline
+from app.library.rows import SORTS
 from app.words import ago
 
 PAGE = 50  # rows that are drawn at once
@@ -15,17 +16,18 @@ ROW, HEAD = 38, 38  # pixels
 COLUMNS = (
     "name", "model", "memory", "task", "picture", "worst", "gap", "period", "when", "who", "tags",
 )  # fmt: skip
+MORE = ("mean", "stride", "rows", "views")  # numbers that stand there while they sort
 
 
-def table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Draw a page of rows; the chosen ones are returned."""
+def table(rows: pd.DataFrame, order: str = "") -> pd.DataFrame:
+    """Draw a page of rows with the number they are sorted by; the chosen ones are returned."""
     look = look_of(state.theme())
     pages = max(1, -(-len(rows) // PAGE))
     page = min(state.number("page", 1), pages)
     shown = rows.iloc[(page - 1) * PAGE : page * PAGE].reset_index(drop=True)
     event = st.dataframe(
         drawn(shown, look),
-        column_order=COLUMNS,
+        column_order=columns(order),
         column_config=config(),
         hide_index=True,
         on_select="rerun",
@@ -40,6 +42,13 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
     return shown.iloc[[i for i in event.selection.rows if i < len(shown)]]
 
 
+def columns(order: str) -> list[str]:
+    """Those that always stand there, and the number that rows are sorted by before the others."""
+    by, _ = SORTS.get(order, ("", True))
+    at = COLUMNS.index("worst")
+    return [*COLUMNS[:at], *([by] if by in MORE else []), *COLUMNS[at:]]
+
+
 def drawn(rows: pd.DataFrame, look: Look) -> pd.DataFrame:
     """What the table's cells hold; a run that is not whole says so in the place of its period."""
     made = rows.copy()
@@ -50,7 +59,7 @@ def drawn(rows: pd.DataFrame, look: Look) -> pd.DataFrame:
         f"{who}, old code" if stale else who
         for who, stale in zip(rows["who"], rows["stale"], strict=True)
     ]
-    return made[list(COLUMNS)]
+    return made[[*COLUMNS, *MORE]]
 
 
 def picture(row: object, look: Look) -> str | None:
@@ -89,6 +98,10 @@ def config() -> dict:
         "picture": column.ImageColumn(
             "Curve", width=150, help="0 to 1 upward; grey: full cache. Dots: loss by method"
         ),
+        "mean": column.NumberColumn("Mean", format="%.3f", width=62),
+        "stride": column.NumberColumn("Stride", format="%d", width=62),
+        "rows": column.NumberColumn("Rows", format="localized", width=80),
+        "views": column.NumberColumn("Views", format="%d", width=62),
         "worst": column.NumberColumn("Worst", format="%.3f", width=62),
         "gap": column.NumberColumn("Gap", format="%.3f", width=62),
         "period": column.TextColumn("Period", width=72, alignment="right"),

@@ -88,9 +88,10 @@ class Views(Ledger):
         rows = self.ask(f"select {_VIEW} from views where id = ?", [id])
         return _view(rows[0]) if rows else None
 
-    def views(self) -> list[View]:
-        """All that are not deleted, the one changed last first."""
-        sql = f"select {_VIEW} from views where deleted is null order by changed desc, id"
+    def views(self, deleted: bool = False) -> list[View]:
+        """All that are not deleted, or all that are; the one changed last first."""
+        kept = "is not null" if deleted else "is null"
+        sql = f"select {_VIEW} from views where deleted {kept} order by changed desc, id"
         return [_view(row) for row in self.ask(sql)]
 
     def views_of(self, key: str) -> list[View]:

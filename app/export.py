@@ -13,9 +13,10 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from app import services
-from app.figures.theme import Look
+from app.figures.theme import Look, plain
 
 WIDTH = 900
+TITLE = 34  # more height for a title that stands above the figure on the page
 CONFIG = {"displayModeBar": False, "responsive": True}
 
 
@@ -47,9 +48,11 @@ def menu(
     *,
     width: int = WIDTH,
     extra: Callable[[], None] | None = None,
+    title: str = "",
 ) -> None:
+    """`title`: of the picture, where the page has it above the figure."""
     with (
-        st.container(key=f"menu-{name}"),
+        st.container(key=f"menu-{name}", width="content"),
         st.popover("", icon=":material/more_horiz:", help="Save this chart"),
     ):
         if extra:
@@ -58,7 +61,7 @@ def menu(
         for form in ("png", "svg"):
             st.download_button(
                 form.upper(),
-                _picture(fig, form, look, width) if found else b"",
+                _picture(fig, form, look, width, title) if found else b"",
                 file_name=f"phasescope-{name}.{form}",
                 mime="image/png" if form == "png" else "image/svg+xml",
                 key=f"{form}-{name}",
@@ -79,12 +82,17 @@ def menu(
             st.caption("PNG and SVG need Chromium or Chrome on this machine; none was found.")
 
 
-def _picture(fig: go.Figure, form: str, look: Look, width: int) -> Callable[[], bytes]:
+def _picture(fig: go.Figure, form: str, look: Look, width: int, title: str) -> Callable[[], bytes]:
     """Draws only when asked: a browser takes seconds to start."""
 
     def draw() -> bytes:
         solid = go.Figure(fig)
         solid.update_layout(paper_bgcolor=look.page, margin={"l": 24, "b": 20})
-        return services.picture(solid.to_json(), form, width, int(fig.layout.height or 300))
+        height = int(fig.layout.height or 300)
+        if title:
+            height += TITLE
+            above = {"text": plain(title), "y": 1, "yanchor": "top", "pad": {"t": 8}}
+            solid.update_layout(title=above, margin_t=TITLE, height=height)
+        return services.picture(solid.to_json(), form, width, height)
 
     return draw

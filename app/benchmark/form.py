@@ -7,12 +7,12 @@ from typing import Any
 import streamlit as st
 
 from app import services, state
-from app.benchmark.recipe import TASKS, model_of, name_of, recipe, task_fields
+from app.benchmark.recipe import TASKS, answers, model_of, name_of, recipe, task_fields
 from app.controls import Errors, choice_label, help_text, kind_label
 from app.explore.head import estimate
 from app.style import html_of, text
 
-FORM = "b:"
+FORM = state.measured.prefix
 MEASURES = ("accuracy", "joint", "token")
 
 
@@ -20,6 +20,7 @@ MEASURES = ("accuracy", "joint", "token")
 def form(schema: dict) -> None:
     """Draw the form; Run opens the run below the panels.  Typing redraws nothing else."""
     st.html('<h3 class="ps-sub">Run a benchmark</h3>')
+    _restore(schema)
     with st.container(key="form"):
         slots: dict[str, Any] = {}
         asked = _model(schema, slots)
@@ -34,6 +35,7 @@ def form(schema: dict) -> None:
     for message in told.rest():
         text("error", message)
     if answer.plan:
+        _keep(answer.plan)
         text("estimate", estimate(answer.plan))
     run = services.run(answer.plan["key"]) if answer.plan else None
     status = (run or {}).get("status")
@@ -51,6 +53,33 @@ def form(schema: dict) -> None:
     if right.button("Cancel", key="b-cancel", disabled=not busy, width="stretch"):
         services.cancel(answer.plan["key"])
         st.rerun()
+
+
+def _restore(schema: dict) -> None:
+    """Fill the form from the key in the address, or the one left in this session."""
+    form = state.measured
+    key = form.key()
+    if not key or (key == form.loaded() and f"{FORM}model" in st.session_state):
+        return
+    spec = services.spec(key) if state.well_formed(key) else None
+    if not (spec or {}).get("memory"):  # a decode run, or an evaluation from elsewhere
+        text(
+            "error", f"The link's form {key[:24]!r} is none of this service; a fresh one is shown."
+        )
+        form.forget()
+        return
+    form.load(key, spec)
+    for name, value in answers(schema, spec).items():
+        state.put(f"{FORM}{name}", value)
+
+
+def _keep(plan: dict) -> None:
+    """Name what the form says in the address; a form that nobody has changed needs no name."""
+    form, key = state.measured, plan["key"]
+    untouched = form.loaded() in (None, key) and not form.key()
+    form.remember(key, plan["spec"])
+    if not untouched:
+        form.point_at(key)
 
 
 def _submit(spec: dict, key: str, done: bool) -> None:
@@ -88,6 +117,7 @@ def _model(schema: dict, slots: dict) -> dict[str, Any]:
     if model_of(schema, asked["model"]).get("controlled"):
         return asked | {"memory": None}
     kinds = [k for k in schema["memories"] if k != "trained"]
+    state.within(f"{FORM}memory", kinds)
     state.seed(f"{FORM}memory", "pooled" if "pooled" in kinds else kinds[0])
     kind = st.selectbox(
         "Memory", kinds, key=f"{FORM}memory", format_func=lambda k: kind_label("memory", k)
@@ -109,6 +139,7 @@ def _task(schema: dict, asked: dict, slots: dict) -> None:
     kinds = ["pairs"] if asked["memory"] is None else [k for k in TASKS if k in schema["tasks"]]
     kind = kinds[0] if kinds else "records"
     if len(kinds) > 1:
+        state.within(f"{FORM}task", kinds)
         state.seed(f"{FORM}task", "records" if "records" in kinds else kinds[0])
         kind = st.selectbox(
             "Task", kinds, key=f"{FORM}task", format_func=lambda k: kind_label("task", k)
@@ -147,6 +178,7 @@ def _settings(schema: dict, asked: dict, slots: dict) -> None:
         "Padding", paddings, key=f"{FORM}protocol", format_func=choice_label
     )
     _slot(slots, "protocol")
+    state.within(f"{FORM}measured", list(MEASURES))
     state.seed(f"{FORM}measured", "accuracy")
     asked["measure"] = st.selectbox(
         "Measure", MEASURES, key=f"{FORM}measured", format_func=choice_label

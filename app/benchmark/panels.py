@@ -16,6 +16,7 @@ from app.style import html_of, text
 from app.words import NOTHING, count, number, p_value, seconds, sentence
 
 ROW = 3
+PICTURE = 480  # pixels across, of a panel that is saved
 STATUS = {
     "none": "not run yet",
     "missing": "not trained here",
@@ -70,14 +71,7 @@ def one(
     named: bool,
 ) -> None:
     """One panel: head, row of numbers or what to do, chart."""
-    with st.container(
-        horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
-    ):
-        st.html(title(member, drawn), width="content")
-        _action(member, place)
-    words = f"{family.overlap(member)}, {family.density(member)}"
-    st.html(html_of("words", words) + row_of_numbers(member, measure))
-    report = numbers(member)
+    report, told = numbers(member), f"{member['label']}: {measure.lower()} by residue"
     frame = family.curve(report, measure)
     flat = family.residues(member.get("control_residues"), measure)
     if not len(flat) and control:
@@ -93,7 +87,19 @@ def one(
         named=named,
         look=look,
     )
-    told = f"{member['label']}: {measure.lower()} by residue"
+    with st.container(
+        horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+    ):
+        st.html(title(member, drawn), width="content")
+        with st.container(
+            horizontal=True, vertical_alignment="center", gap="xsmall", width="content"
+        ):
+            _action(member, place)
+            if len(frame):
+                name = f"panel-{place}{member['name']}"
+                export.menu(fig, frame, name, look, width=PICTURE, title=told)
+    words = f"{family.overlap(member)}, {family.density(member)}"
+    st.html(html_of("words", words) + row_of_numbers(member, measure))
     if len(frame):
         told += f", from {frame['value'].min():.2f} to {frame['value'].max():.2f}"
     st.plotly_chart(

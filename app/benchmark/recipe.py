@@ -49,3 +49,18 @@ def recipe(schema: dict, asked: dict[str, Any]) -> dict:
     if model.get("control"):
         spec["control"] = {"model": {"id": model["control"]}, "memory": {"kind": "full"}}
     return spec
+
+
+def answers(schema: dict, spec: dict) -> dict[str, Any]:
+    """The form's answers, by its widgets' names, that make a spec."""
+    model, task, memory = spec["model"]["id"], spec["task"], spec["memory"]
+    found = {"model": model, "measured": spec["measure"]}
+    found |= {name: spec[name] for name in ("modulus", "samples", "protocol")}
+    if not model_of(schema, model).get("controlled"):
+        found |= {"memory": memory["kind"], "task": task["kind"]}
+    if found.get("memory") == "pooled":
+        found |= {name: memory[name] for name in ("window", "stride")}
+    places = {
+        f["name"]: f"{model}:{task['kind']}.{f['name']}" for f in task_fields(schema, task["kind"])
+    }
+    return found | {place: task[name] for name, place in places.items() if name in task}

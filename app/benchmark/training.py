@@ -12,6 +12,7 @@ from app import export, services, state
 from app.benchmark import claims, family
 from app.benchmark.below import html_table
 from app.benchmark.family import measured, numbers
+from app.benchmark.panels import PICTURE
 from app.figures.learning import Lesson, learning
 from app.figures.marks import mark
 from app.figures.residues import Line, by_residue
@@ -169,23 +170,7 @@ def _age(run: dict) -> float:
 
 def _training(run: dict, look: Look) -> None:
     name, steps = str(run["name"]), int(run.get("steps") or 1)
-    with st.container(
-        horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
-    ):
-        st.html(f'<div class="ps-panel"><b>{escape(name)}</b></div>', width="content")
-        if run.get("state") == "running" and st.button("Stop", key=f"stop-{name}", type="tertiary"):
-            services.stop_training(name)
-            text("note", "It stops at its next step and keeps what it learned.")
     frame = curve_frame(run.get("curve"))
-    last = frame.iloc[-1] if len(frame) else None
-    items = [
-        ("step", f"{run.get('step') or 0} of {steps}"),
-        ("loss", number(None if last is None else last["loss"], 2)),
-        ("accuracy", number(None if last is None else last["accuracy"])),
-        ("time left", left(run)) if run.get("state") == "running" else ("state", ended(run)),
-    ]
-    body = "".join(f"<div><span>{n}</span><b>{escape(v)}</b></div>" for n, v in items)
-    st.html(f'<div class="ps-numbers">{body}</div>')
     fig = learning(
         [Lesson("", frame, mark(0, look))],
         title="",
@@ -194,6 +179,29 @@ def _training(run: dict, look: Look) -> None:
         height=164,
         look=look,
     )
+    with st.container(
+        horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+    ):
+        st.html(f'<div class="ps-panel"><b>{escape(name)}</b></div>', width="content")
+        with st.container(
+            horizontal=True, vertical_alignment="center", gap="xsmall", width="content"
+        ):
+            going = run.get("state") == "running"
+            if going and st.button("Stop", key=f"stop-{name}", type="tertiary"):
+                services.stop_training(name)
+                text("note", "It stops at its next step and keeps what it learned.")
+            if len(frame):
+                told = f"{name}: accuracy in training"
+                export.menu(fig, frame, f"training-{name}", look, width=PICTURE, title=told)
+    last = frame.iloc[-1] if len(frame) else None
+    items = [
+        ("step", f"{run.get('step') or 0} of {steps}"),
+        ("loss", number(None if last is None else last["loss"], 2)),
+        ("accuracy", number(None if last is None else last["accuracy"])),
+        ("time left", left(run)) if going else ("state", ended(run)),
+    ]
+    body = "".join(f"<div><span>{n}</span><b>{escape(v)}</b></div>" for n, v in items)
+    st.html(f'<div class="ps-numbers">{body}</div>')
     st.plotly_chart(
         fig,
         theme=None,

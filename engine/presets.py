@@ -17,7 +17,7 @@ from engine.registry import FieldError, SpecError, suggest
 # Members whose benchmark has a name of its own; the others are controlled-NAME.
 BENCHMARKS = {
     "w8s8-dense": "controlled-w8s8",
-    "w8s8-8kv": "contrast-8kv",
+    "w8s8-8kv-dense": "contrast-8kv",
     "full-dense": "controlled-full",
 }
 # Members that the start page shows, in their words.
@@ -27,7 +27,7 @@ FEATURED = {
         "A small model learned its gates from scratch. It reads key and value well at some phases "
         "of its window and hardly at others.",
     ),
-    "w8s8-8kv": (
+    "w8s8-8kv-dense": (
         "A good mean that hides a hole",
         "Eight KV heads come close to the full cache on average. One phase does not.",
     ),

@@ -133,10 +133,12 @@ def design(subject: Subject) -> None:
     frame = pd.DataFrame(plan["design"])
     left, right = st.columns([1, 1], gap="medium")
     with left:
+        shown, asked = plan.get("designed"), int(subject.spec.get("samples") or 0)
+        part = f" Of the first {shown} of {asked} prompts." if shown and shown < asked else ""
         text(
             "note",
             "Targets must have equal mean and spread of position in every residue group; "
-            "residue is the target's position mod R.",
+            f"residue is the target's position mod R.{part}",
         )
         st.dataframe(
             frame,
@@ -149,6 +151,7 @@ def design(subject: Subject) -> None:
                 "n": st.column_config.NumberColumn("Copies"),
                 "target_mean": st.column_config.NumberColumn("Target, mean", format="%.1f"),
                 "target_sd": st.column_config.NumberColumn("Target, sd", format="%.2f"),
+                "target_var": st.column_config.NumberColumn("Target, variance", format="%.1f"),
                 "query_mean": st.column_config.NumberColumn("Query, mean", format="%.1f"),
                 "length": st.column_config.NumberColumn("Length", format="%.1f"),
             },

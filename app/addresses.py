@@ -46,7 +46,8 @@ def of_run(key: str, kind: str) -> str:
 
 def of_view(id: str) -> None:
     """Where a view lies as data, for whoever sees the page."""
-    st.markdown(_line(f"/views/{id}", FORMS[:1]), width="content", help=TOLD)
+    address = f"{services.address()}/views/{id}.json"
+    st.link_button("JSON", address, type="tertiary", help=f"For scripts. {TOLD}")
 
 
 def _line(path: str, forms: Sequence[str]) -> str:

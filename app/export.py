@@ -91,8 +91,9 @@ def _picture(fig: go.Figure, form: str, look: Look, width: int, title: str) -> C
         height = int(fig.layout.height or 300)
         if title:
             height += TITLE
-            above = {"text": plain(title), "y": 1, "yanchor": "top", "pad": {"t": 8}}
-            solid.update_layout(title=above, margin_t=TITLE, height=height)
+            font = {"size": 14, "color": look.ink}
+            above = {"text": f"<b>{plain(title)}</b>", "y": 1, "yanchor": "top", "pad": {"t": 8}}
+            solid.update_layout(title=above | {"font": font}, margin_t=TITLE, height=height)
         return services.picture(solid.to_json(), form, width, height)
 
     return draw

@@ -75,9 +75,10 @@ def bar() -> None:
             st.page_link(own, **words, icon=":material/arrow_forward:")
             return
         st.html(_words(view))
-        addresses.of_view(view["id"])
-        _export(view)
         copylink.button(view["id"])
+        with st.popover("Export", help="As one file with its runs, or its address for scripts"):
+            _bundle(view)
+            addresses.of_view(view["id"])
         if not state.read_only():
             if st.button("Fork", key="view-fork", help="A view of your own from what is shown now"):
                 _ask_name(view["id"], f"{view['name']}, fork")
@@ -85,12 +86,12 @@ def bar() -> None:
                 _edit(view)
 
 
-def _export(view: dict) -> None:
+def _bundle(view: dict) -> None:
     """The view as one file with its runs: those that are here and at rest."""
     at_rest = [r for r in view["runs"] if r["status"] not in ("missing", *services.ACTIVE)]
     if at_rest:
         st.download_button(
-            "Export",
+            "Bundle",
             lambda: services_sharing.export([run["key"] for run in at_rest], view),
             f"phasescope-{view['id']}.zip",
             "application/zip",

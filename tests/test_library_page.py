@@ -282,8 +282,8 @@ def test_a_view_leaves_with_its_runs_and_is_linked_where_it_comes_in(client, eng
     key = add_run(engine)
     view = client.save_view("explore", {"key": key}, "Mine", note="told")["view"]
     at = opened("library", view=view["id"])
-    assert f"/views/{view['id']}.json)" in " ".join(m.value for m in at.markdown)
-    bundle = downloads["Export"]()
+    assert [b.proto.url for b in at.get("link_button")] == [f"{client.url}/views/{view['id']}.json"]
+    bundle = downloads["Bundle"]()
     client.edit_view(view["id"], 1, deleted=True)
     client.delete(key)
     at = opened("library")
@@ -300,8 +300,8 @@ def test_a_reader_finds_a_view_s_address_and_its_bundle(client, engine, download
     view = client.save_view("explore", {"key": add_run(engine)}, "Mine")["view"]
     monkeypatch.setattr(type(client), "health", lambda self: {"read_only": True})
     at = opened("library", view=view["id"])
-    assert f"/views/{view['id']}.json)" in " ".join(m.value for m in at.markdown)
-    assert "Export" in downloads
+    assert [b.proto.url for b in at.get("link_button")] == [f"{client.url}/views/{view['id']}.json"]
+    assert "Bundle" in downloads
 
 
 def test_a_report_has_the_open_view_s_name_and_note(client, engine, downloads):

@@ -59,7 +59,7 @@ def test_the_library_shows_an_import_in_place(client, keys):
 
 
 def test_a_chosen_import_has_no_link_to_a_page_of_phases(client, keys, monkeypatch):
-    def picked(frame):
+    def picked(frame, order):
         return frame[frame["key"] == keys["knorm"]]
 
     monkeypatch.setattr("app.library.table.table", picked)

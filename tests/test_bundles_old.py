@@ -66,7 +66,7 @@ def test_a_newer_shipped_result_comes_in_once(store, path):
 
 def test_a_one_token_answer_s_sum_is_packed_once_and_other_sums_as_they_are():
     plain = ANSWERS.empty_table().to_pydict()
-    row = {name: 1 for name in plain} | {"correct": True, "token_ranks": [0]}
+    row = dict.fromkeys(plain, 1) | {"correct": True, "token_ranks": [0]}
     row |= {"token_residues": [0], "rival_logprobs": [-2.0, -3.0]}
     for terms, sums, nulls in (
         ([[-0.1], [-0.2]], [-0.1, -0.2], 2),

@@ -42,7 +42,17 @@ def numbers(run: dict) -> None:
     ]
     print_table(columns, [_short(row) for row in rows], "entries per KV head, bytes of one row")
     out.print()
-    columns = ["method", "budget", "tokens/s", "step ms", "event ms", "p99", "events", "upkeep", "FPS"]
+    columns = [
+        "method",
+        "budget",
+        "tokens/s",
+        "step ms",
+        "event ms",
+        "p99",
+        "events",
+        "upkeep",
+        "FPS",
+    ]
     names = ("tokens_per_s", "step_ms_p50", "event_ms_p50", "event_ms_p99", "events")
     rows = [
         [m["label"], m["budget"], *(m.get(name) for name in (*names, "upkeep_share", "fps_share"))]

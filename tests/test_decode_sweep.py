@@ -76,7 +76,7 @@ def test_an_own_prompts_text_stops_at_the_end_token_or_at_the_cap(model, written
         assert first not in tokens[1:]
         if texts.get(key, {}).get("ended") == "cap":
             assert len(tokens) == 12
-    assert {key for key in texts} == ({(0, 0), (0, 1)} if mode == "forced" else set(steps))
+    assert set(texts) == ({(0, 0), (0, 1)} if mode == "forced" else set(steps))
     if mode == "forced":
         assert steps[1, 0] == steps[0, 0]
     assert len(tables["decode_answers"]) == 2 * sum(len(s.questions) for s in samples)

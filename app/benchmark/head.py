@@ -21,7 +21,7 @@ law of the training, conditioned on a record at the target's place, so that no c
 read than those trained on.
 
 **Placement.** Each residue has the same mean of the target's position where the prompts are a
-multiple of 24, and the same variance where they are a multiple of 576. With the 192 of the family
+multiple of 24, and the same variance where they are a multiple of 576. With those of the family
 the variances lie within 15 % of that; the opened memory shows the table.
 
 **Density.** Records in a window, printed beside each curve. Only memories of equal records per

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from engine.analysis.words import every, number, p_value, prompts, two
 
 LEVEL = 0.05
-ARTEFACT = "a numerics or prompt artefact"
+ARTEFACT = "a numerics or prompt artefact, or chance"
 FLAT = 0.05  # a control's gap up to this, not significant, is called flat
 
 

@@ -50,7 +50,7 @@ __all__ = ["SCHEMAS", "Bundle", "Part", "export_bundle", "export_run", "import_b
            "import_run", "read", "read_bundle", "unsound"]  # fmt: skip
 PARTS = ("run", "control")  # of format 1
 MOST_RUNS = 50
-SMALL = 9  # Zstandard's level for shipped results; others are packed quickly
+SMALL = 19  # Zstandard's level for shipped results; others are packed quickly
 NAME = 200  # characters of a file's name that are kept
 
 

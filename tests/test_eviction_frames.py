@@ -149,3 +149,15 @@ def test_what_was_lost_is_told_by_mark_and_by_attention():
         "At the end .20 of “a” was left and one token’s attention to what is gone reached .62"
     )
     assert claims.lost(marks.head(0), lost.head(0)) == "Nothing was evicted"
+
+
+def test_the_order_over_all_budgets_needs_more_than_one():
+    lines = [
+        {"label": "random", "budgets": [96, 128], "nll": 2.854, "recall": 0.0},
+        {"label": "full", "budgets": [None], "nll": 2.05, "recall": 0.97},
+        {"label": "rkv", "budgets": [96, 128], "nll": None, "recall": 0.2},
+    ]
+    told = claims.overall(lines, "nll")
+    assert told.startswith("Over all budgets, NLL in nats, the best first: full 2.05, random 2.85.")
+    assert "full .97, rkv .20, random 0" in claims.overall(lines, "recall")
+    assert claims.overall([line | {"budgets": [96]} for line in lines], "nll") == ""

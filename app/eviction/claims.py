@@ -111,6 +111,17 @@ def upkeep(arms: list[dict]) -> str:
     return f"Observing and choosing take {span}\u00a0% of decoding"
 
 
+def overall(lines: list[dict], measure: str) -> str:
+    """All methods by their mean over the budgets, the best first; "" where there is one budget."""
+    known = [line for line in lines if line.get(measure) is not None]
+    if max((len(line["budgets"]) for line in known), default=0) < 2:
+        return ""
+    known.sort(key=lambda line: line[measure] if measure == "nll" else -line[measure])
+    noun = {"nll": "NLL in nats", "recall": "recall"}[measure]
+    told = ", ".join(f"{line['label']} {number(line[measure], 2)}" for line in known)
+    return f"Over all budgets, {noun}, the best first: {told}. An order, not a test."
+
+
 def against_full(arms: list[dict], measure: str) -> str:
     """How many settings the paired tests tell from the full cache."""
     noun = {"nll": "likelihood", "recall": "recall"}[measure]

@@ -83,6 +83,8 @@ def _budgets(subject: Subject, known: list[str], look: Look) -> None:
     if subject.spec.get("mode") == "free":
         told += " Each method wrote its own text: likelihoods are no comparison and are left out."
     text("note", told)
+    if order := claims.overall((subject.report or {}).get("overall") or [], known[0]):
+        text("note", order)
     if len(subject.labels) > MOST_LINES:
         for measure in known:
             _panels(subject, measure, look)

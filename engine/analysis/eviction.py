@@ -77,6 +77,7 @@ def report(
         row["pareto_recall"] = flags["recall"]
     result = {
         "methods": methods,
+        "overall": overall(cells, arms, mode, seed),
         "pairs": at_equal_budget(compared, arms, seed),
         "n_samples": len(_scored(cells)),
         "mode": mode,
@@ -255,6 +256,30 @@ def _whole(x: float | None) -> float | int | None:
 
 def _number(x: float) -> float | None:
     return float(x) if np.isfinite(x) else None
+
+
+# ---- over all budgets
+
+
+def overall(cells: dict[str, Cells], arms: list[dict], mode: str, seed: int) -> list[dict]:
+    """Each method over all its budgets: per prompt the mean, then over prompts with an interval;
+    the best first, by NLL where all read one text, else by recall.
+
+    An order of point estimates; which differences are more than chance, `pairs` tells.
+    """
+    rows: dict[str, list[int]] = {}
+    for row, arm in enumerate(arms):
+        rows.setdefault(arm["label"], []).append(row)
+    told = []
+    for label, own in rows.items():
+        line = {"label": label, "budgets": [arms[row]["budget"] for row in own]}
+        for measure, table in cells.items():
+            mean = clustered(table.by_prompt[own].mean(axis=0), seed, SPAN[measure])
+            line |= {measure: _number(mean.mean)}
+            line |= {f"{measure}_low": _number(mean.low), f"{measure}_high": _number(mean.high)}
+        told.append(line)
+    by, sign = ("nll", 1) if mode == "forced" else ("recall", -1)
+    return sorted(told, key=lambda x: (x[by] is None, sign * (x[by] or 0.0)))
 
 
 # ---- which are worth their bytes

@@ -30,6 +30,12 @@ def numbers(run: dict) -> None:
     print_table(
         columns, rows, "quality: mean NLL of what was written (nats), recall of what is asked"
     )
+    if len({m["budget"] for m in run["methods"]} - {None}) > 1:
+        out.print()
+        names = ("nll", "nll_low", "nll_high", "recall", "recall_low", "recall_high")
+        rows = [[m["label"], *(m[name] for name in names)] for m in run["overall"]]
+        columns = ["method", "nll", "low", "high", "recall", "low", "high"]
+        print_table(columns, rows, "over all budgets, the best first: an order, not a test")
     out.print()
     columns = ["method", "budget", "own", "mean", "peak", "kB mean", "kB peak", "kB state"]
     rows = [

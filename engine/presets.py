@@ -37,8 +37,8 @@ FEATURED = {
     ),
 }
 # Prompts of a benchmark.  The full model at M = 40 is the least sure of those that a gate is shown
-# with: 192 leave its worst residue undecided at .8.
-SAMPLES, MORE = 192, 288
+# with: 192 leave its worst residue undecided at .8.  What coverage does is of the size of one.
+SAMPLES, MORE, FEW = 192, 288, 96
 ABOUT = ("title", "caption", "note")
 MAX_TOML = 32_000_000  # bytes
 
@@ -80,7 +80,7 @@ def _benchmark(member: Any) -> Preset:
         "task": task | {"pitch": recipe.pitch if even else 0},
         "protocol": "outer" if even else "in_sequence",
         "modulus": 24,
-        "samples": MORE if "full-dense" in (member.name, member.control) else SAMPLES,
+        "samples": _prompts(member),
         "measure": "accuracy",
         "batch": 24,
         "rows": "answers",
@@ -90,6 +90,12 @@ def _benchmark(member: Any) -> Preset:
     title, caption = FEATURED.get(member.name, (member.label, ""))
     featured = member.name in FEATURED
     return Preset(name, title, caption, "", spec=spec, bundle=stored, gallery=featured)
+
+
+def _prompts(member: Any) -> int:
+    if member.group == "coverage":
+        return FEW
+    return MORE if "full-dense" in (member.name, member.control) else SAMPLES
 
 
 def from_files() -> dict[str, Preset]:

@@ -43,7 +43,7 @@ benchmarks: setup
 	  $(BIN)/phasescope export preset:$$preset $$alone --to data/presets/$$preset.zip </dev/null || exit 1; \
 	done
 
-# Train the shipped models again (about 143 CPU-minutes) and write their manifest.
+# Train the shipped models again (about 150 CPU-minutes) and write their manifest.
 family: setup
 	$(BIN)/phasescope train --family --to data/models
 	$(BIN)/python -m engine.models.controlled.manifest

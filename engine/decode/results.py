@@ -12,7 +12,7 @@ from engine.store import Run, Store
 # The numbers of a run that has none yet: JSON keeps its keys.
 NOTHING: dict[str, Any] = {
     **dict.fromkeys(("finding", "doubt", "mode", "fair", "model", "parameters")),
-    **{name: [] for name in ("methods", "pairs", "warnings", "published")},
+    **{name: [] for name in ("methods", "overall", "pairs", "warnings", "published")},
     "curves": {name: [] for name in ("retention", "retention_by_mark", "loss")},
     "n_samples": 0,
 }

@@ -212,7 +212,7 @@ def _formats(held: list[str]) -> dict:
     out = {}
     for name in held:
         form = "%.3f"
-        if name.endswith("_bytes"):
+        if name.endswith("_bytes") or name in ("state_peak", "memory_peak"):
             form = "bytes"
         elif name in WHOLE:
             form = "%d"

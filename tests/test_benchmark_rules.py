@@ -103,7 +103,7 @@ def test_stride_not_window_needs_every_member_and_both_contrasts(every):
 
 def test_a_period_in_the_control_forbids_every_claim(every):
     own = of(every, "full-sparse", "w8s8-sparse", "w8s6")
-    set_period(own[0], 8)
+    own[0]["numbers"]["period"] |= {"detected": 8, "p": 0.01}
     assert "shows in the full cache too" in findings.headline(family.GRID, own)
     assert "flat" not in findings.doubt(own)
 
@@ -350,3 +350,12 @@ def test_a_recipe_names_the_trained_memory_and_the_full_model_of_its_shape():
 
 def test_the_made_family_has_every_group():
     assert {row[2] for row in FAMILY} == {*family.GROUPS.values(), "control", "repair", "coverage"}
+
+
+def test_one_full_cache_of_several_may_have_a_period_by_chance(every):
+    own = of(every, "full-sparse", "full-dense", "w8s8-sparse", "w8s6")
+    own[0]["numbers"]["period"] |= {"detected": 8, "p": 0.045}
+    assert "shows in the full cache too" not in findings.headline(family.GRID, own)
+    assert "has a period of 8, which is none once corrected for 2 tests." in findings.doubt(own)
+    own[0]["numbers"]["period"]["p"] = 0.02
+    assert "shows in the full cache too" in findings.headline(family.GRID, own)

@@ -29,14 +29,21 @@ def separate(upper: dict, lower: dict) -> bool:
     return high is not None and low is not None and low > high
 
 
+def moves(member: dict, done: list[dict]) -> bool:
+    """Whether a full cache has a period, corrected for as many tests as there are full caches."""
+    if not full(member) or period(member) is None:
+        return False
+    p = (numbers(member).get("period") or {}).get("p") or 0.0
+    return p * sum(map(full, done)) <= LEVEL
+
+
 def headline(name: str, members: list[dict]) -> str:
     """One sentence about the section's members."""
     done = [m for m in members if measured(m)]
     own = [m for m in done if stride(m)]
     if not own:
         return NOTHING_YET
-    moving = [m for m in done if full(m) and period(m) is not None]
-    if moving:
+    if any(moves(m, done) for m in done):
         return "A period shows in the full cache too: nothing is to be read into the memories"
     rule = {
         family.GRID: _grid,
@@ -216,7 +223,12 @@ def _control_line(controls: list[dict]) -> str:
     told += ("" if len(controls) == 1 else "up to ") + number(widest)
     null = [numbers(m)["gap_null"] for m in controls if numbers(m).get("gap_null") is not None]
     told += f", {two(max(null))} by chance)" if null else ")"
-    return told + (f"; a guess gives {number(chance)}." if chance is not None else ".")
+    told += f"; a guess gives {number(chance)}." if chance is not None else "."
+    for member in controls:
+        if period(member) is not None and not moves(member, controls):
+            told += f" {member['label']} has a period of {period(member)}, which is none once "
+            told += f"corrected for {len(controls)} tests."
+    return told
 
 
 def _unresolved(own: list[dict]) -> str:

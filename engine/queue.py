@@ -19,6 +19,7 @@ from engine.jobs import Progress, SmallRequest, add_costs, renew
 from engine.kinds import DECODE, evicts, kind_of
 from engine.registry import FieldError, SpecError
 from engine.results import Results
+from engine.shortage import needed
 from engine.specs import SweepSpec
 from engine.store import Job, Run, Store
 from engine.store.ledger import STOPPED, shortage
@@ -182,6 +183,7 @@ class Queue:
         except WorkerDied as death:
             why = str(death)
             self._bury(why)
+            why += self._why_killed(job) if death.killed else ""
         except Exception as error:
             log.exception("job %s failed", job.id)
             why = f"the job failed inside the service ({type(error).__name__}); the log has more"
@@ -194,6 +196,12 @@ class Queue:
         self.store.checkpoint()
         # Kept from now on: a page that opens this run waits for no statistics.
         self.results.report(self.store.run(job.run))
+
+    def _why_killed(self, job: Job) -> str:
+        """A system kills at once, and says to nobody why, what it has no memory for."""
+        spec = self.results.spec(self.store.run(job.run).key)
+        needs = needed(spec.to_dict())
+        return ". If the system ended it for lack of memory: " + needs if needs else ""
 
     def _settle_control(self, job: Job, state: str, why: str) -> None:
         """A control's own status: done if all its rows are there, whatever became of the run."""

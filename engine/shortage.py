@@ -5,20 +5,33 @@ Knows specs, prompts and estimates.  Loads no weights.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from engine.estimate import Estimate, size
 from engine.kinds import DECODE, kind_of, read_spec
+
+log = logging.getLogger(__name__)
 
 SHORT = "there was not enough memory"
 
 
 def told(spec: dict, whole: bool) -> str:
     """One sentence.  `whole`: all of the run was asked, not one copy or sample of it."""
-    if not whole:
-        return f"{SHORT}; a shorter prompt or bfloat16 needs less"
-    cost = _cost(read_spec(spec))
-    return f"{SHORT}: the run's estimate is {size(cost.bytes)}; {cost.less}"
+    if whole and (needs := needed(spec)):
+        return f"{SHORT}: {needs}"
+    return f"{SHORT}; a shorter prompt or bfloat16 needs less"
+
+
+def needed(spec: dict) -> str:
+    """The estimate of a whole run and what of it needs less; "" where none can be made any more."""
+    try:
+        cost = _cost(read_spec(spec))
+    except Exception:
+        # Whatever has gone meanwhile (a model, the last of the memory), the first reason is told.
+        log.exception("no estimate for a run that ended")
+        return ""
+    return f"the run's estimate is {size(cost.bytes)}; {cost.less}"
 
 
 def _cost(spec: Any) -> Estimate:

@@ -36,7 +36,11 @@ class Event(NamedTuple):
 
 
 class WorkerDied(RuntimeError):
-    """The process is gone; the message says how."""
+    """The process is gone; the message says how.  `killed`: as a system short of memory does it."""
+
+    def __init__(self, message: str, killed: bool = False):
+        super().__init__(message)
+        self.killed = killed
 
 
 class Worker:
@@ -60,7 +64,7 @@ class Worker:
         try:
             self._pipe.send(request)
         except (BrokenPipeError, OSError):
-            raise WorkerDied(self.obituary()) from None
+            raise self.obituary() from None
 
     def receive(self, seconds: float) -> Event | None:
         """The next event, or None after `seconds`; WorkerDied when there will be none."""
@@ -69,19 +73,19 @@ class Worker:
             try:
                 return Event(*self._pipe.recv())
             except (EOFError, OSError):
-                raise WorkerDied(self.obituary()) from None
+                raise self.obituary() from None
         if ready:
-            raise WorkerDied(self.obituary())
+            raise self.obituary()
         return None
 
-    def obituary(self) -> str:
+    def obituary(self) -> WorkerDied:
         self.process.join(1)
         code = self.process.exitcode
         how = f"by signal {-code}" if code is not None and code < 0 else f"with exit code {code}"
-        hint = " (perhaps for lack of memory)" if code == -signal.SIGKILL else ""
-        return (
-            f"the worker process ended {how}{hint}; the rows it had sent are kept, "
-            "run it again to compute the rest"
+        return WorkerDied(
+            f"the worker process ended {how}; the rows it had sent are kept, "
+            "run it again to compute the rest",
+            code == -signal.SIGKILL,
         )
 
     def kill(self) -> None:

@@ -176,6 +176,7 @@ def test_a_killed_worker_fails_the_run_and_loses_no_part(tmp_path_factory):
         failed = service.wait(key)
         assert failed["status"] == "failed"
         assert "signal 9" in failed["reason"]
+        assert "for lack of memory: the run's estimate is" in failed["reason"]
         assert failed["progress"]["done"] >= 3
         assert failed["methods"]  # what is there is shown
     finally:

@@ -112,3 +112,15 @@ def test_a_lack_of_memory_is_told_with_the_estimate(monkeypatch, do, says):
     assert (kind, content["reason"].startswith("there was not enough memory")) == ("failed", True)
     assert says in content["reason"]
     assert ("the run's estimate is" in content["reason"]) == (do != "trace")
+
+
+def test_a_lack_of_memory_is_told_where_no_estimate_can_be_made(monkeypatch):
+    def fail(self, request):
+        raise MemoryError
+
+    monkeypatch.setattr(Office, "decode", fail)
+    office = Office(Pipe())
+    spec = decode_runs.make(model={"id": "nowhere/gone"}).to_dict()
+    office.serve({"do": "decode", "id": 4, "spec": spec})
+    ((_, kind, content),) = office.pipe.said
+    assert (kind, content["reason"].startswith("there was not enough memory")) == ("failed", True)

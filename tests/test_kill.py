@@ -29,6 +29,8 @@ def test_a_killed_worker_fails_its_job_and_the_queue_goes_on(service):
     failed = service.wait(slow["key"])
     assert failed["status"] == "failed"
     assert "signal 9" in failed["reason"]
+    assert "for lack of memory: the run's estimate is" in failed["reason"]
+    assert "a batch of 1 with prompts of" in failed["reason"]
     assert time.monotonic() - started < 10
     assert len(client.answers(slow["key"])) >= 3
     assert service.wait(after["key"])["status"] == "done"

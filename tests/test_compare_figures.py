@@ -111,10 +111,13 @@ def test_differences_have_their_numbers_in_two_columns(eight):
     assert len({a.xshift for a in right}) == 2
     assert sum(bool(re.fullmatch(r"−?\.?\d+ to −?\.?\d+", a.text)) for a in right) == 24
     assert "&lt;i&gt;" in fig.layout.title.text
-    dots = [t for t in fig.data if t.mode == "markers"]
-    assert len(dots) == 24
-    hollow = [t for t in dots if t.marker.color == LIGHT.page]
+    assert len(fig.data) == frame["colour"].nunique()
+    drawn = sorted(x for t in fig.data for x in t.x)
+    assert drawn == pytest.approx(sorted(frame["diff"]))
+    hollow = [colour for t in fig.data for colour in t.marker.color if colour == LIGHT.page]
     assert len(hollow) == int((frame["p_adjusted"] >= 0.05).sum())
+    ends = [x + up for t in fig.data for x, up in zip(t.x, t.error_x.array, strict=True)]
+    assert sorted(ends) == pytest.approx(sorted(frame["high"]))
 
 
 def test_differences_that_are_not_paired_are_told_not_drawn(client):

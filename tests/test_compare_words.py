@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from engine.analysis.compare_words import label, say
+from engine.analysis.compare_words import label, of_older_code, say
 
 KEYS = itertools.count()
 
@@ -227,3 +227,18 @@ def test_labels_name_the_measure():
 
 def test_no_sentence_leads_with_a_zero():
     assert "0." not in "".join(one(-0.14, -0.78, (True, True)))
+
+
+@pytest.mark.parametrize(
+    ("stale", "told"),
+    [
+        ((0, 0, 0), []),
+        ((0, 1, 0), ["b is of other code or weights than the ones here."]),
+        ((1, 0, 1), ["2 of the 3 runs are of other code or weights than the ones here."]),
+        ((1, 1, 1), ["All 3 runs are of other code or weights than the ones here."]),
+        ((1, 1), ["Both runs are of other code or weights than the ones here."]),
+    ],
+)
+def test_runs_of_older_code_are_told_in_one_sentence(stale, told):
+    runs = [{"name": name, "stale": old} for name, old in zip("abc", stale, strict=False)]
+    assert of_older_code(runs) == told

@@ -259,8 +259,8 @@ def test_pairs_are_solid_where_resolved_and_carry_their_numbers():
     row |= {"p_corrected": 0.004, "resolved": True, "colour": "#0072B2", "symbol": "circle"}
     other = row | {"diff": 0.0, "low": np.nan, "high": np.nan, "resolved": False}
     fig = paired(pd.DataFrame([row, other | {"p_corrected": 0.5}]), measure="recall")
-    dots = [t for t in fig.data if t.mode == "markers"]
-    assert [d.marker.color for d in dots] == ["#0072B2", LIGHT.page]
+    (dots,) = fig.data
+    assert list(dots.marker.color) == ["#0072B2", LIGHT.page]
     assert {".200", ".10 to .30", "p = .004", "–", "p = .50"} <= set(texts(fig))
     assert next(iter(fig.layout.yaxis.ticktext)) == "<b>96 tokens</b>"
     assert texts(paired(pd.DataFrame(), measure="nll"))

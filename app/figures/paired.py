@@ -8,6 +8,7 @@ from __future__ import annotations
 import pandas as pd
 import plotly.graph_objects as go
 
+from app.figures.spans import add_spans, span
 from app.figures.theme import (
     LIGHT,
     Look,
@@ -46,16 +47,20 @@ def differences(
         fig.update_xaxes(visible=False)
         fig.update_yaxes(visible=False)
         return fig
-    names, cells, place = [], [], 0.0
+    names, cells, dots, place = [], [], [], 0.0
     for measure, held in frame.groupby("measure", sort=False):
         names.append((place, f"<b>{plain(str(measure))}</b>"))
         place += 1
         for row in held.to_dict("records"):
-            cells += _one(fig, look, row, place)
+            cells += _numbers(look, row, place)
+            if pd.notna(row["diff"]):
+                dots.append(_dot(row, place))
             names.append((place, name_label(row["name"], LONGEST)))
             place += 1
         place += 0.35
     put(fig, labels=cells)
+    if dots:
+        add_spans(fig, dots, look=look)
     fig.add_vline(x=0, line=dict(color=look.ink3, width=1.25), layer="below")
     fig.update_layout(hovermode="closest")
     left = dict(xref="paper", x=0, xanchor="left", yref="y")
@@ -87,40 +92,20 @@ def _ink(text: str, look: Look) -> str:
     return look.ink if text.startswith("<b>") else look.ink2
 
 
-def _one(fig: go.Figure, look: Look, row: dict, place: float) -> list[dict]:
-    """Draw one difference; returns its two numbers as labels."""
-    if pd.isna(row["diff"]):
-        return [number_cell(62, place, NOTHING, look.ink2)]
-    span = NOTHING
-    if pd.notna(row["low"]) and pd.notna(row["high"]):
-        span = f"{number(row['low'])} to {number(row['high'])}"
-        fig.add_scatter(
-            x=[row["low"], row["high"]],
-            y=[place, place],
-            mode="lines",
-            line=dict(color=row["colour"], width=2),
-            hoverinfo="skip",
-        )
+def _dot(row: dict, place: float) -> dict:
     adjusted = row.get("p_adjusted")
-    solid = pd.notna(adjusted) and adjusted < 0.05
-    told = f"{p_value(row.get('p'))}, {p_value(adjusted)} adjusted"
+    told = f"<br>{p_value(row.get('p'))}, {p_value(adjusted)} adjusted"
     if pd.notna(row.get("n")):
         told += f", {row['n']:g} prompts"
-    fig.add_scatter(
-        x=[row["diff"]],
-        y=[place],
-        mode="markers",
-        cliponaxis=False,
-        marker=dict(
-            size=10,
-            symbol=row["symbol"],
-            color=row["colour"] if solid else look.page,
-            line=dict(width=2, color=row["colour"]),
-        ),
-        name=name_label(row["name"], 26),
-        hovertemplate=f"%{{x:.3f}}, {span}<br>{told}",
-    )
+    solid = pd.notna(adjusted) and adjusted < 0.05
+    return row | dict(y=place, solid=solid, told=told, name=name_label(row["name"], 26))
+
+
+def _numbers(look: Look, row: dict, place: float) -> list[dict]:
+    """A difference and its interval, in two columns."""
+    if pd.isna(row["diff"]):
+        return [number_cell(62, place, NOTHING, look.ink2)]
     return [
         number_cell(58, place, number(row["diff"]), look.ink),
-        number_cell(172, place, span, look.ink2),
+        number_cell(172, place, span(row), look.ink2),
     ]

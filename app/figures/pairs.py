@@ -10,6 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.figures.budget import MEASURES
+from app.figures.spans import add_spans, span
 from app.figures.theme import (
     LIGHT,
     Look,
@@ -20,7 +21,7 @@ from app.figures.theme import (
     round_ticks,
     start,
 )
-from app.words import NOTHING, count, number, p_value
+from app.words import count, number, p_value
 
 
 def paired(frame: pd.DataFrame, *, measure: str, look: Look = LIGHT) -> go.Figure:
@@ -41,15 +42,19 @@ def paired(frame: pd.DataFrame, *, measure: str, look: Look = LIGHT) -> go.Figur
     if not len(frame):
         placeholder(fig, look, "Two methods are needed for a difference")
         return fig
-    names, cells, place = [], [], 0
+    names, cells, dots, place = [], [], [], 0
     for budget, held in frame.groupby("budget", sort=True):
         names.append((place, f"<b>{count(int(budget), 'token')}</b>"))
         place += 1
         for row in held.to_dict("records"):
-            cells += _pair(fig, look, row, place)
-            names.append((place, f"{name_label(row['a'], 26)} − {name_label(row['b'], 26)}"))
+            name = f"{name_label(row['a'], 26)} − {name_label(row['b'], 26)}"
+            cells += _numbers(look, row, place)
+            told = f", {p_value(row.get('p_corrected'))}"
+            dots.append(row | dict(y=place, solid=row["resolved"], told=told, name=name))
+            names.append((place, name))
             place += 1
     put(fig, labels=cells)
+    add_spans(fig, dots, digits=2, look=look)
     fig.add_vline(x=0, line=dict(color=look.ink3, width=1.25), layer="below")
     fig.update_layout(hovermode="closest")
     fig.update_yaxes(
@@ -73,35 +78,10 @@ def paired(frame: pd.DataFrame, *, measure: str, look: Look = LIGHT) -> go.Figur
     return fig
 
 
-def _pair(fig: go.Figure, look: Look, row: dict, place: int) -> list[dict]:
-    """Draw one difference; returns its numbers as labels."""
-    known = pd.notna(row["low"]) and pd.notna(row["high"])
-    span = f"{number(row['low'], 2)} to {number(row['high'], 2)}" if known else NOTHING
-    if known:
-        fig.add_scatter(
-            x=[row["low"], row["high"]],
-            y=[place, place],
-            mode="lines",
-            line=dict(color=row["colour"], width=2),
-            hoverinfo="skip",
-        )
-    told = p_value(row.get("p_corrected"))
-    fig.add_scatter(
-        x=[row["diff"]],
-        y=[place],
-        mode="markers",
-        cliponaxis=False,
-        marker=dict(
-            size=10,
-            symbol=row["symbol"],
-            color=row["colour"] if row["resolved"] else look.page,
-            line=dict(width=2, color=row["colour"]),
-        ),
-        name=f"{name_label(row['a'], 26)} − {name_label(row['b'], 26)}",
-        hovertemplate=f"%{{x:.3f}}, {span}, {told}",
-    )
+def _numbers(look: Look, row: dict, place: int) -> list[dict]:
+    """A difference, its interval and its p, in three columns."""
     return [
         number_cell(62, place, number(row["diff"]), look.ink),
-        number_cell(156, place, span, look.ink2),
-        number_cell(232, place, told, look.ink2),
+        number_cell(156, place, span(row, 2), look.ink2),
+        number_cell(232, place, p_value(row.get("p_corrected")), look.ink2),
     ]

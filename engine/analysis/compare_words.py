@@ -227,6 +227,17 @@ def _decoded(runs: dict, base: dict, rows: dict) -> tuple[str, str]:
     return f"{_upper(prompts(few))} tell no method from its baseline", ""
 
 
+def of_older_code(runs: list[dict]) -> list[str]:
+    """One sentence on the runs that are stale, or none."""
+    old = [run["name"] for run in runs if run["stale"]]
+    if not old:
+        return []
+    who = f"{old[0]} is" if len(old) == 1 else f"{len(old)} of the {len(runs)} runs are"
+    if 1 < len(old) == len(runs):
+        who = f"{_all(len(runs))} runs are"
+    return [f"{who} of other code or weights than the ones here."]
+
+
 # ---- words
 
 

@@ -44,6 +44,12 @@ threads = [threading.Thread(target=reader, args=(i,)) for i in range({READERS})]
 [t.start() for t in threads]; [t.join() for t in threads]
 print(json.dumps(told))
 """
+# Milliseconds since the navigation began, once a line of a chart is there.
+DRAWN = """(() => {
+  const look = () => document.querySelector('.js-plotly-plot .trace')
+    ? (window.drawn = performance.now()) : requestAnimationFrame(look);
+  look();
+})()"""
 
 
 def measure() -> list[tuple]:
@@ -110,7 +116,7 @@ def _served(home: Path, keys: list[str]) -> list[tuple]:
 
 
 def _opened(home: Path, view: str, total: int) -> list[tuple]:
-    """The view's short link and the library in a browser that has been here before."""
+    """The view's short link and the library in a browser that has been here before, or has not."""
     from engine.bench.pages import BROWSERS, FLAGS, dashboard, missing
 
     if missing():
@@ -124,7 +130,11 @@ def _opened(home: Path, view: str, total: int) -> list[tuple]:
             with dashboard(home) as url:
                 page = browser.new_page()
                 page.set_default_timeout(120_000)
-                link = statistics.median(_first_chart(page, f"{url}/?view={view}", 6)[1:])
+                link = statistics.median(_first_chart(page, f"{url}/?view={view}", 8)[1:])
+                new = [browser.new_context() for _ in range(3)]
+                first = statistics.median(
+                    _first_chart(one.new_page(), f"{url}/?view={view}", 1)[0] for one in new
+                )
                 opened = statistics.median(_from_library(page, f"{url}/library", 6)[1:])
                 order = statistics.median(_orders(page, f"{url}/library", total))
         finally:
@@ -132,19 +142,22 @@ def _opened(home: Path, view: str, total: int) -> list[tuple]:
     told = f"view of {SHOWN} runs of 1e5 token rows, to its first chart"
     return [
         (f"{told}, from the library", opened, "s", "≤ 1.5", opened <= 1.5),
-        (f"{told}, its link in an empty tab", link, "s", "", None),
+        (f"{told}, its link in an empty tab", link, "s", "≤ 1.5", link <= 1.5),
+        (f"{told}, in a browser that was never here", first, "s", "", None),
         (f"library page of {RUNS:,} runs, filter", order, "s", "≤ 0.5", order <= 0.5),
     ]
 
 
 def _first_chart(page: Any, link: str, times: int) -> list[float]:
+    """Seconds from the start of the navigation to the first drawn line, by the page's own clock."""
+    page.set_default_timeout(120_000)
+    page.add_init_script(DRAWN)
     found = []
     for _ in range(times):
         page.goto("about:blank")
-        start = time.perf_counter()
-        page.goto(link)
-        page.locator(".js-plotly-plot").first.wait_for()
-        found.append(time.perf_counter() - start)
+        page.goto(link, wait_until="commit")
+        drawn = page.wait_for_function("window.drawn", polling=100)
+        found.append(drawn.json_value() / 1000)
         page.wait_for_load_state("networkidle")
     return found
 

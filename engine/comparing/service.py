@@ -363,8 +363,7 @@ class Comparison:
                 share = f"{line.run.answers_stored} of {line.run.answers_expected} rows"
                 doing = "is at work" if run["status"] in ACTIVE else f"is {run['status']}"
                 told.append(f"{run['name']} {doing}: {share} so far.")
-            if run["stale"]:
-                told.append(f"{run['name']} is of other code or weights than the ones here.")
+        told += compare_words.of_older_code(runs)
         for line in self.lines[1:]:
             foreign = KVPRESS in (line.run.kind, self.base.run.kind)
             if foreign and (why := self.unpaired(line, self.base)):

@@ -24,7 +24,8 @@ from scipy import stats
 
 DRAWS = 2000
 LEVEL = 0.05
-CLIMB = 0.01  # a longer period than need be is claimed on stronger evidence
+ADDED = 0.1  # least share of a longer period's effect that is not the shorter one's already
+STRICT = 0.0005  # level of a longer period that adds less
 MISFIT = 0.01  # level at which residues of one phase count as different from each other
 TOLERANCE = 1e-9
 POOL = 4096  # most permutations that samples draw from
@@ -83,6 +84,10 @@ def detect(
     """Start at the smallest significant candidate; while a multiple explains significantly more
     (copies permuted within classes mod P), go to the smallest such multiple.
 
+    A hole of S is half there at S/2, so what a true period adds to its divisor is much, and the
+    usual level finds it.  Beside a strong fold at S, noise adds little, and often enough passes
+    that level at one multiple of several: there the evidence must be stronger.
+
     Curves that vary by no more than `tolerance` are constant: p = 1.
     """
     periods = candidates(curve.values.shape[-1])
@@ -96,13 +101,22 @@ def detect(
         for q, t, p in zip(periods, test.statistics, test.p, strict=True)
     ]
     found = next((row["period"] for row in table if row["p"] <= LEVEL), None)
+    effect = {row["period"]: _effect(row) for row in table}
     while found and (multiples := [q for q in periods if q > found and q % found == 0]):
         more = explained(curve, found, multiples, seed=seed, draws=draws)
-        better = [q for q, p in zip(multiples, more.p, strict=True) if p <= CLIMB]
+        much = (effect[found] <= (1 - ADDED) * effect[q] for q in multiples)
+        levels = [LEVEL if added else STRICT for added in much]
+        better = [q for q, p, at in zip(multiples, more.p, levels, strict=True) if p <= at]
         if not better:
             break
         found = better[0]
     return Period(found, float(test.p.min()), table)
+
+
+def _effect(row: dict) -> float:
+    """SS_P over noise, less what is expected of noise alone, from the studentised statistic."""
+    df = row["period"] - 1
+    return max(0.0, row["statistic"] * np.sqrt(2 * df) - df)
 
 
 def explained(

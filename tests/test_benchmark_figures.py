@@ -133,11 +133,14 @@ def test_found_period_beside_the_stride_and_none_where_there_is_none():
             "label": ["W8 S4", "W8 S8"],
             "x": [4.0, 8.0],
             "detected": [np.nan, 8.0],
+            "stride": [4.0, 8.0],
+            "line": ["", ""],
             "colour": [mark(4).colour, mark(0).colour],
             "symbol": ["x", "circle"],
         }
     )
-    fig = followed(rows, varied="stride S", title="t", subtitle="s", expected=[4, 8])
+    fig = followed(rows, varied="stride S", title="t", subtitle="s")
+    assert [list(t.y) for t in fig.data if t.name == "the stride"] == [[4, 8]]
     assert texts(fig) == ["W8 S4, none resolved", "W8 S8"]
     assert list(fig.layout.yaxis.ticktext) == ["none", "4", "8"]
     assert fig.data[1].marker.symbol == "x-open"

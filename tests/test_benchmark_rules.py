@@ -284,13 +284,25 @@ def test_rope_and_gates_fail_only_where_the_period_stays(every):
 def test_the_width(every):
     at_window, at_stride = width_rows(every)
     assert [m["name"] for m in at_window] == ["w8s4", "w8s6", "w8s8-sparse"]
-    assert [m["name"] for m in at_stride] == ["w4s4", "w8s4", "w12s4"]
+    assert {s: [m["name"] for m in own] for s, own in at_stride.items()} == {
+        4: ["w4s4", "w8s4", "w12s4"],
+        6: ["w6s6", "w8s6"],
+        12: ["w12s12", "w13s12"],
+    }
     told = claims.width(at_window, at_stride)
-    assert told == "The width is not settled: 2 of 3 repeat with S at W = 8, 2 of 3 at S = 4"
-    set_period(at_window[0], 4)
+    unsettled = "The width is not settled: 2 of 3 repeat with S at W = 8, 5 of 7 at one S"
+    assert told == unsettled
+    set_period(at_stride[12][1], 12)
+    for member in at_stride[4]:
+        set_period(member, None)
     told = claims.width(at_window, at_stride)
-    assert told == "Not the width: at W = 8 the period is S, and at S = 4 it stays 4"
+    assert told == (
+        "Not the width: at W = 8 the period is S (6 and 8), and at S = 6 and 12 no W changes it"
+    )
+    set_period(at_window[0], 8)  # the width's own period, at a stride of 4
+    assert claims.width(at_window, at_stride).startswith("The width is not settled")
     assert claims.width(at_window[:1], at_stride) == "The width: not measured yet"
+    assert claims.width(at_window, {}) == "The width: not measured yet"
 
 
 # ---- coverage and repairs

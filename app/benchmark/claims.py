@@ -180,19 +180,28 @@ def gates(uniform: dict | None, learned: list[dict]) -> str:
     return "Uniform and learned gates differ, and neither reading is settled"
 
 
-def width(at_window: list[dict], at_stride: list[dict]) -> str:
-    """`at_window`: one W, several S.  `at_stride`: one S, several W."""
-    if len(at_window) < 2 or len(at_stride) < 2:
+def width(at_window: list[dict], at_stride: dict[int, list[dict]]) -> str:
+    """`at_window`: one W, several S.  `at_stride`: by S those of several W.
+
+    Width is out where S moves the period at one W, W leaves it at every S, and no period is found
+    that is not S.
+    """
+    if len(at_window) < 2 or not at_stride:
         return f"The width: {NOT_YET}"
-    window, stride = at_window[0]["window"], at_stride[0]["stride"]
-    a, b = sum(map(follows, at_window)), sum(map(follows, at_stride))
-    if a == len(at_window) and b == len(at_stride):
-        return (
-            f"Not the width: at W = {window} the period is S, and at S = {stride} it stays {stride}"
-        )
+    moved = [m for m in at_window if follows(m)]
+    stays = [s for s, own in at_stride.items() if all(map(follows, own))]
+    none = [s for s, own in at_stride.items() if all(period(m) is None for m in own)]
+    every = [*at_window, *(m for own in at_stride.values() for m in own)]
+    astray = [m for m in every if period(m) is not None and not follows(m)]
+    wide = at_window[0]["window"]
+    if len(moved) > 1 and stays and len(stays) + len(none) == len(at_stride) and not astray:
+        strides = listed([str(m["stride"]) for m in moved])
+        told = f"at W = {wide} the period is S ({strides})"
+        return f"Not the width: {told}, and at S = {listed(list(map(str, stays)))} no W changes it"
+    own = [m for found in at_stride.values() for m in found]
     return (
-        f"The width is not settled: {a} of {len(at_window)} repeat with S at W = {window}, "
-        f"{b} of {len(at_stride)} at S = {stride}"
+        f"The width is not settled: {len(moved)} of {len(at_window)} repeat with S at W = {wide}, "
+        f"{sum(map(follows, own))} of {len(own)} at one S"
     )
 
 

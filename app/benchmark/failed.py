@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import pandas as pd
 import streamlit as st
 
 from app import export, state
-from app.benchmark import claims, family
+from app.benchmark import claims, family, findings
 from app.benchmark.family import measured, numbers
 from app.figures.dots import followed
 from app.figures.marks import mark
@@ -16,7 +18,7 @@ from app.figures.within import within
 from app.style import text
 from app.words import number
 
-FIXED_WINDOW, FIXED_STRIDE = 8, 4
+FIXED_WINDOW = 8
 
 
 def failed(members: list[dict]) -> None:
@@ -128,31 +130,37 @@ def _first(members: list[dict], test) -> dict | None:
     return next((m for m in family.heads_of(members) if test(m)), None)
 
 
-def width_rows(members: list[dict]) -> tuple[list[dict], list[dict]]:
-    """Measured plain memories of one training set: W fixed at 8, and S fixed at 4."""
+def width_rows(members: list[dict]) -> tuple[list[dict], dict[int, list[dict]]]:
+    """Measured plain memories with one control: W fixed at 8, and by S those of several W.
+
+    A control shares training data and shape; where several have two windows, the one with most.
+    """
     own = [
         m
         for m in family.heads_of(members)
-        if measured(m) and family.plain(m) and m.get("group") == "grid"
+        if measured(m) and family.plain(m) and m.get("group") in ("grid", "repair")
     ]
-    records = [m.get("records") for m in own if m.get("stride") == FIXED_STRIDE]
-    common = max(set(records), key=records.count, default=None)
-    own = [m for m in own if m.get("records") == common]
-    at_window = [m for m in own if m["window"] == FIXED_WINDOW]
-    at_stride = [m for m in own if m["stride"] == FIXED_STRIDE]
-    return (
-        sorted(at_window, key=lambda m: m["stride"]),
-        sorted(at_stride, key=lambda m: m["window"]),
-    )
+    alike: dict[tuple, list[dict]] = defaultdict(list)
+    for member in sorted(own, key=lambda m: m["window"]):
+        alike[member["stride"], member.get("control")].append(member)
+    at_stride: dict[int, list[dict]] = {}
+    for (stride, _), found in sorted(alike.items(), key=lambda item: item[0][0]):
+        if len(found) > max(1, len(at_stride.get(stride, ()))):
+            at_stride[stride] = found
+    controls = [m.get("control") for m in own if m["window"] == FIXED_WINDOW]
+    common = max(set(controls), key=controls.count, default=None)
+    at_window = [m for m in own if m["window"] == FIXED_WINDOW and m.get("control") == common]
+    return sorted(at_window, key=lambda m: m["stride"]), at_stride
 
 
 def _width(members: list[dict], places: dict, look: Look) -> None:
     at_window, at_stride = width_rows(members)
     _sub(claims.width(at_window, at_stride))
     left, right = st.columns(2, gap="medium")
+    every = [m for found in at_stride.values() for m in found]
     cases = (
         (left, at_window, "stride", f"W fixed at {FIXED_WINDOW}, S varied", "stride S"),
-        (right, at_stride, "window", f"S fixed at {FIXED_STRIDE}, W varied", "window W"),
+        (right, every, "window", f"S fixed at {_strides(at_stride)}, W varied", "window W"),
     )
     for column, chosen, varied, title, axis in cases:
         with column:
@@ -164,18 +172,22 @@ def _width(members: list[dict], places: dict, look: Look) -> None:
                     "label": [family.geometry(m) for m in chosen],
                     "x": [float(m[varied]) for m in chosen],
                     "detected": pd.Series([family.period(m) for m in chosen], dtype=float),
+                    "stride": [float(m["stride"]) for m in chosen],
                     "colour": [mark(places[m["name"]], look).colour for m in chosen],
                     "symbol": [mark(places[m["name"]], look).symbol for m in chosen],
+                    "line": ["" if varied == "stride" else str(m["stride"]) for m in chosen],
                 }
             )
-            expected = [float(m["stride"]) for m in chosen]
             fig = followed(
                 rows,
                 varied=axis,
                 title=title,
                 subtitle="Period found; dashed: the stride",
-                expected=expected,
                 look=look,
             )
             table = rows[["label", "x", "detected"]].rename(columns={"x": varied})
             export.chart(fig, table, f"period-by-{varied}", look, alt=f"Dots: {title}")
+
+
+def _strides(at_stride: dict[int, list[dict]]) -> str:
+    return findings.listed([str(stride) for stride in at_stride]) if at_stride else "one value"

@@ -5,8 +5,6 @@ Pure: frames in, figure out.  No Streamlit, no engine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -53,24 +51,24 @@ def followed(
     varied: str,
     title: str,
     subtitle: str,
-    expected: Sequence[float],
     look: Look = LIGHT,
 ) -> go.Figure:
-    """rows: label, x, detected (NaN: none), colour, symbol.  `varied`: what the x axis is.
+    """rows: label, x, detected (NaN: none), stride, line, colour, symbol.  `varied`: the x axis.
 
-    `expected`: the period at each x if it follows the stride, as a dashed line.
+    The period at each x if it follows the stride is dashed: one line for rows of one `line`.
     """
     fig = start(look, title, subtitle, height=PAIR, left=NAMED)
     values = sorted({float(x) for x in rows["x"]})
-    fig.add_scatter(
-        x=values,
-        y=list(expected),
-        mode="lines",
-        line=dict(color=look.ink3, width=1.25, dash="2px,3px"),
-        name="the stride",
-        hoverinfo="skip",
-    )
-    ticks = sorted({float(v) for v in rows["detected"].dropna()} | {float(v) for v in expected})
+    for _, held in rows.sort_values("x").groupby("line", sort=False):
+        fig.add_scatter(
+            x=held["x"],
+            y=held["stride"],
+            mode="lines",
+            line=dict(color=look.ink3, width=1.25, dash="2px,3px"),
+            name="the stride",
+            hoverinfo="skip",
+        )
+    ticks = sorted({*rows["detected"].dropna(), *rows["stride"]})
     top = max([*ticks, 8.0]) * 1.18
     for row in rows.to_dict("records"):
         known = pd.notna(row["detected"])

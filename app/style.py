@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from pathlib import Path
 
@@ -54,6 +55,16 @@ def text(kind: str, content: str, *, tag: str = "p") -> None:
 
 def html_of(kind: str, content: str, *, tag: str = "p") -> str:
     return f'<{tag} class="ps-{kind} ps-text">{escape(content)}</{tag}>'
+
+
+def opening(kind: str, content: str, *, shown: int = 2, more: str) -> str:
+    """The first sentences of a paragraph; what goes beyond one more stands behind a fold."""
+    sentences = re.split(r"(?<=[.?]) (?=[A-Z]|p is )", content)
+    if len(sentences) <= shown + 1:
+        return html_of(kind, content)
+    rest = html_of("note", " ".join(sentences[shown:]))
+    fold = f'<details class="ps-more"><summary>{escape(more)}</summary>{rest}</details>'
+    return html_of(kind, " ".join(sentences[:shown])) + fold
 
 
 def rule() -> None:

@@ -141,7 +141,14 @@ def test_found_period_beside_the_stride_and_none_where_there_is_none():
     )
     fig = followed(rows, varied="stride S", title="t", subtitle="s")
     assert [list(t.y) for t in fig.data if t.name == "the stride"] == [[4, 8]]
-    assert texts(fig) == ["W8 S4, none resolved", "W8 S8"]
+    assert texts(fig) == ["W8 S4: none", "W8 S8"]
+    assert {a.yanchor for a in fig.layout.annotations} == {"bottom"}
+    close = pd.concat([rows, rows.assign(x=[4.5, 8.5])])
+    anchors = {
+        a.x: a.yanchor
+        for a in followed(close, varied="W", title="t", subtitle="s").layout.annotations
+    }
+    assert anchors == {4: "bottom", 4.5: "top", 8: "bottom", 8.5: "top"}
     assert list(fig.layout.yaxis.ticktext) == ["none", "4", "8"]
     assert fig.data[1].marker.symbol == "x-open"
 

@@ -13,7 +13,7 @@ import streamlit as st
 from app import sharing, takeaway
 from app.eviction import recipe
 from app.eviction.subject import Subject
-from app.style import html_of
+from app.style import html_of, opening
 from app.words import count, joined, seconds, sentence
 
 STATUS = {
@@ -31,7 +31,7 @@ def head(subject: Subject) -> None:
         st.html(
             _context(subject)
             + html_of("finding", finding(subject), tag="div")
-            + html_of("doubt", doubt(subject))
+            + opening("doubt", doubt(subject), more="More about these numbers")
             + (html_of("note", told) if (told := warnings(subject)) else "")
         )
     with button, st.container(horizontal=True, horizontal_alignment="right"):

@@ -61,7 +61,8 @@ def _context(subject: Subject) -> str:
     phrase = (
         plan.get("phrase") or (subject.run or {}).get("phrase") or subject.spec["memory"]["kind"]
     )
-    parts = [subject.title, names.get(model, model), phrase]
+    # A run without a name of its own is titled by its memory.
+    parts = [subject.title, names.get(model, model), *([] if phrase in subject.title else [phrase])]
     parts += [] if subject.spec["memory"]["kind"] in TRAINED else ["training-free"]
     line = " · ".join(escape(str(p)) for p in parts)
     flags = []

@@ -70,11 +70,19 @@ def followed(
         )
     ticks = sorted({*rows["detected"].dropna(), *rows["stride"]})
     top = max([*ticks, 8.0]) * 1.18
-    for row in rows.to_dict("records"):
+    wide = (values[-1] - values[0]) or 4
+    low: set[tuple] = set()  # names that stand under their dot, where a neighbour's is above
+    for row in rows.sort_values("x").to_dict("records"):
         known = pd.notna(row["detected"])
+        y = row["detected"] if known else 0
+        close = [x for x in values if 0 < row["x"] - x < wide / 5]
+        near = rows[rows["x"].isin(close) & (rows["detected"].fillna(0) == y)]
+        if len(near) and not low & {(x, y) for x in near["x"]}:
+            low.add((row["x"], y))
+        under = (row["x"], y) in low
         fig.add_scatter(
             x=[row["x"]],
-            y=[row["detected"] if known else 0],
+            y=[y],
             mode="markers",
             cliponaxis=False,
             marker=dict(
@@ -92,11 +100,11 @@ def followed(
         )
         fig.add_annotation(
             x=row["x"],
-            y=row["detected"] if known else 0,
-            text=plain(row["label"]) + ("" if known else ", none resolved"),
+            y=y,
+            text=plain(row["label"]) + ("" if known else ": none"),
             showarrow=False,
-            yanchor="bottom",
-            yshift=9,
+            yanchor="top" if under else "bottom",
+            yshift=-9 if under else 9,
             font=dict(size=12.5, color=look.ink2),
         )
     fig.update_layout(hovermode="closest")
@@ -106,7 +114,6 @@ def followed(
         ticktext=["none", *[f"{t:g}" for t in ticks]],
         title_text="period found",
     )
-    wide = (values[-1] - values[0]) or 4
     fig.update_xaxes(
         layer="below traces",
         range=[values[0] - 0.25 * wide, values[-1] + 0.25 * wide],

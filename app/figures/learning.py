@@ -71,8 +71,8 @@ def learning(
                 text=plain(lesson.name),
                 showarrow=False,
                 xanchor="left",
-                yanchor="middle",
-                xshift=8,
+                yanchor="bottom",  # above the lines that go on
+                yshift=4,
                 font=dict(size=12, color=lesson.mark.text),
             )
     if not known:

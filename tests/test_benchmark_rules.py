@@ -55,6 +55,17 @@ def test_only_seeds_shows_more_than_one_seed(every):
     assert sum(m["base"] == "w8s8-dense" for m in shown(every, family.SEEDS)) == 3
 
 
+def test_a_variant_is_headed_by_its_plain_name_unless_only_another_seed_is_measured(every):
+    plain, one, two = of(every, "w8s8-dense", "w8s8-dense-seed1", "w8s8-dense-seed2")
+    plain["seed"], one["seed"] = 1, 0  # the plain name is the middle seed's
+    assert family.heads_of([one, two, plain]) == [plain]
+    plain["numbers"] = None
+    assert family.heads_of([plain, two, one]) == [one]
+    one["numbers"] = two["numbers"] = None
+    assert family.heads_of([two, one, plain]) == [plain]
+    assert of(every, "w8s8-dense")[0] in shown(every, family.GRID)
+
+
 def test_a_variant_never_has_the_hue_of_what_it_is_compared_with(every):
     places = family.places(every)
     for member in every:

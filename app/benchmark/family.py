@@ -129,13 +129,19 @@ def density(member: dict) -> str:
 
 
 def heads_of(members: list[dict]) -> list[dict]:
-    """One member a variant: its lowest seed."""
+    """One member a variant: of those measured the one with the plain name, else its lowest seed."""
     first: dict[str, dict] = {}
     for member in members:
         base = member.get("base") or member["name"]
-        if base not in first or (member.get("seed") or 0) < (first[base].get("seed") or 0):
+        if base not in first or _lead(member) < _lead(first[base]):
             first[base] = member
     return list(first.values())
+
+
+def _lead(member: dict) -> tuple:
+    """A plain name may be that of a later seed: the middle one of several."""
+    plain_name = member["name"] == (member.get("base") or member["name"])
+    return not measured(member), not plain_name, member.get("seed") or 0
 
 
 def section(members: list[dict], name: str) -> list[Group]:

@@ -12,6 +12,8 @@ from fake_benchmark import FakeBenchmark
 from streamlit.testing.v1 import AppTest
 
 from app import services
+from app.benchmark import family
+from app.benchmark.subject import Opened
 from app.words import NOTHING
 from engine.registry import FieldError
 
@@ -255,3 +257,38 @@ def test_trainings_show_progress_and_stop(client):
 def test_a_missing_service_is_told(client):
     client.down = True
     assert "The engine service is not running" in html(page())
+
+
+@pytest.mark.parametrize(("measure", "noun"), [("joint", "Joint"), ("token", "Token")])
+def test_a_run_of_another_measure_is_drawn_and_named_by_it(client, measure, noun):
+    at = page()
+    at.number_input(key="b:samples").set_value(8).run()
+    at.button(key="b-run").click().run()
+    (key,) = client.own
+    client.finish(key)
+    client.run = lambda key, plain=client.run: of_measure(plain(key), measure)
+    services.forget()
+    at = page(run=key)
+    assert f"The measure is the {noun.lower()} probability, not accuracy." in html(at)
+    mean = next(m for m in at.metric if m.label == "Mean")
+    assert mean.proto.help.startswith(f"Mean {noun.lower()} probability over residues")
+    assert not any("ccuracy" in m.proto.help or "Wilson" in m.proto.help for m in at.metric)
+    spec = next(
+        c.proto.spec for c in at.get("plotly_chart") if "plot-accuracy-by-residue" in c.proto.id
+    )
+    assert f"{noun} probability by residue" in spec
+    assert "95 %, by prompt" in spec
+    report = of_measure(client.member("w8s8-dense")["numbers"], measure)
+    own = Opened(key, "", {}, report | {"control": report}, None)
+    for frame in (family.curve(report, family.drawn(report)), own.control(family.drawn(report))):
+        assert frame["value"].max() <= 0.5
+    assert family.drawn(report, "Gold probability") == "Gold probability"
+
+
+def of_measure(report: dict, measure: str) -> dict:
+    """The report as if its measure were another, half of the accuracy."""
+    for block in filter(None, (report, report.get("control"))):
+        block["measure"] = measure
+        for row in block.get("residues") or ():
+            row |= {name: row[name] / 2 for name in ("value", "value_low", "value_high")}
+    return report

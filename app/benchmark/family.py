@@ -24,6 +24,11 @@ PLAIN |= {"stagger": 0, "beside": False, "coverage": 0.0, "phases": "random"}
 FIRST = ((8, 8), (8, 6), (12, 12), (4, 4), (8, 4), (6, 6), (12, 4))
 HUES = 5
 MEASURES = ("Accuracy", "Gold probability")
+OWN = {"joint": "Joint probability", "token": "Token probability"}  # of a run that measured those
+COLUMNS = {
+    "Accuracy": ("accuracy", "low", "high"),
+    "Gold probability": ("gold_prob", "gold_prob_low", "gold_prob_high"),
+}
 
 
 class Group(NamedTuple):
@@ -259,6 +264,11 @@ def _identity(member: dict) -> tuple:
 # ---- frames
 
 
+def drawn(report: dict, measure: str = "Accuracy") -> str:
+    """What an opened run's charts show: its own measure in the place of accuracy."""
+    return OWN.get(report.get("measure") or "", measure) if measure == "Accuracy" else measure
+
+
 def curve(report: dict | None, measure: str = "Accuracy") -> pd.DataFrame:
     """residue, value, low, high of a report."""
     rows = (report or {}).get("residues") or []
@@ -266,12 +276,8 @@ def curve(report: dict | None, measure: str = "Accuracy") -> pd.DataFrame:
 
 
 def residues(rows: list[dict] | None, measure: str = "Accuracy") -> pd.DataFrame:
-    """residue, value, low, high: accuracy, or the probability of the answer."""
-    names = (
-        ("accuracy", "low", "high")
-        if measure != "Gold probability"
-        else ("gold_prob", "gold_prob_low", "gold_prob_high")
-    )
+    """residue, value, low, high: accuracy, the probability of the answer, or a run's own measure."""
+    names = COLUMNS.get(measure, ("value", "value_low", "value_high"))
     columns = ["residue", "value", "low", "high"]
     table = [[row.get("residue"), *(row.get(n) for n in names)] for row in rows or ()]
     frame = pd.DataFrame(table, columns=columns).astype(float)

@@ -17,15 +17,15 @@ from app.style import html_of, text
 from app.words import NOTHING, between, count, number, p_value, seconds, sentence
 
 HELP = {
-    "Mean": "Mean accuracy over residues, Ā, with a 95 % interval from resampling prompts.",
-    "Worst residue": "The smallest accuracy of one residue, A_min, with its Wilson 95 % interval.",
+    "Mean": "Mean {noun} over residues, Ā, with a 95 % interval from resampling prompts.",
+    "Worst residue": "The smallest {noun} of one residue, A_min, with its {interval}.",
     "Gap over phases": "Δ = largest minus smallest phase of the fold, in fractions. A maximum "
     "less a minimum is biased upward: what chance gives stands below, each prompt's folded curve "
     "rotated at random.",
     "Gap over residues": "Δ = largest minus smallest residue, in fractions; nothing is folded.",
     "Period": "The smallest period whose fold explains the mean curve beyond chance: max-T "
     "permutation test of residues within prompts.",
-    "Full cache": "Mean accuracy of the control on the same prompts, with its gap over residues.",
+    "Full cache": "Mean {noun} of the control on the same prompts, with its gap over residues.",
 }
 STATUS = {
     "failed": "This run failed",
@@ -78,6 +78,8 @@ def opened(subject: Opened, members: list[dict], measure: str) -> None:
 def _line(subject: Opened) -> str:
     told = [claims.opened_line(subject.report, subject.stride)]
     run = subject.run or {}
+    if (own := family.drawn(subject.report)) != "Accuracy":
+        told.insert(0, f"The measure is the {own.lower()}, not accuracy.")
     if subject.status not in ("done", "none"):
         told.insert(0, f"{STATUS.get(subject.status, sentence(subject.status))}.")
     if run.get("stale") or (subject.member or {}).get("stale"):
@@ -141,6 +143,8 @@ def _numbers(subject: Opened) -> None:
     period = report.get("period") or {}
     gap, folded = claims.spread(report), report.get("folded_gap") is not None
     null = report.get("gap_null")
+    own = family.drawn(report)
+    spread = "Wilson 95 % interval" if own == "Accuracy" else "95 % interval by resampled prompts"
     chance = "" if null is None else f"{number(null, 2)} by chance, {p_value(report.get('gap_p'))}"
     worst = report.get("worst_residue")
     where = "" if worst is None else f"residue {worst}"
@@ -170,12 +174,13 @@ def _numbers(subject: Opened) -> None:
             note or "\u00a0",
             delta_color="off",
             delta_arrow="off",
-            help=HELP[label],
+            help=HELP[label].format(noun=own.lower(), interval=spread),
         )
 
 
 def _charts(subject: Opened, drawn: Mark, measure: str, look: Look) -> None:
     report, stride = subject.report, subject.stride
+    own = family.drawn(report)  # the fold in two parts is the service's, of the run's measure
     split = report.get("within_gap") is not None and bool(stride)
     has_fold = bool(stride) and stride > 1 and subject.modulus % stride == 0
     shares = [11.6, 6.8] if has_fold else [1]
@@ -193,7 +198,7 @@ def _charts(subject: Opened, drawn: Mark, measure: str, look: Look) -> None:
                 stride=stride,
                 mark=drawn,
                 windows=subject.modulus // stride,
-                control=family.fold(subject.control("Accuracy"), stride),
+                control=family.fold(subject.control(own), stride),
                 look=look,
             )
             export.chart(
@@ -203,7 +208,7 @@ def _charts(subject: Opened, drawn: Mark, measure: str, look: Look) -> None:
                 ),
                 "within",
                 look,
-                alt=f"Points: accuracy by offset, within {number(report['within_gap'])}, "
+                alt=f"Points: {own.lower()} by offset, within {number(report['within_gap'])}, "
                 f"boundary {number(report['boundary'])}",
                 width=480,
             )
@@ -211,9 +216,10 @@ def _charts(subject: Opened, drawn: Mark, measure: str, look: Look) -> None:
 
 def _curve(subject: Opened, drawn: Mark, measure: str, look: Look) -> None:
     stride, report = subject.stride, subject.report
+    measure = family.drawn(report, measure)
     frame = family.curve(report, measure)
     control = subject.control(measure)
-    noun = "Accuracy" if measure == "Accuracy" else "Probability of the answer"
+    noun = "Probability of the answer" if measure == "Gold probability" else measure
     told = [f"Bands: one stride of {stride}."] if stride and stride > 1 else []
     told += ["Dotted: chance."] if report.get("chance") is not None else []
     told.append("Ribbon: Wilson 95 %" if measure == "Accuracy" else "Ribbon: 95 %, by prompt")
@@ -239,11 +245,12 @@ def _curve(subject: Opened, drawn: Mark, measure: str, look: Look) -> None:
 
 
 def fold(subject: Opened, drawn: Mark, measure: str, look: Look) -> None:
-    """The service's fold with its intervals; for the probability plain means."""
+    """The service's fold with its intervals; of another measure than the run's plain means."""
     stride = subject.stride
+    measure = family.drawn(subject.report, measure)
     curve = family.curve(subject.report, measure)
     frame = family.folded(subject.report)
-    if measure != "Accuracy" or not len(frame):
+    if measure != family.drawn(subject.report) or not len(frame):
         frame = family.fold(curve, stride)
     dots = curve.assign(phase=curve["residue"].astype(int) % stride)[["phase", "value"]]
     fig = fold_figure(

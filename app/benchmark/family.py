@@ -276,7 +276,7 @@ def curve(report: dict | None, measure: str = "Accuracy") -> pd.DataFrame:
 
 
 def residues(rows: list[dict] | None, measure: str = "Accuracy") -> pd.DataFrame:
-    """residue, value, low, high: accuracy, the probability of the answer, or a run's own measure."""
+    """residue, value, low, high: accuracy, the answer's probability, or a run's own measure."""
     names = COLUMNS.get(measure, ("value", "value_low", "value_high"))
     columns = ["residue", "value", "low", "high"]
     table = [[row.get("residue"), *(row.get(n) for n in names)] for row in rows or ()]

@@ -29,8 +29,9 @@ place are compared, so with one M; a sentence that counts memories of several sa
 
 **Numbers.** Mean, worst and residue gap are over the 24 residues; an opened memory shows the gap
 over the phases of its stride. The ribbon is a Wilson 95 % interval of
-each residue alone. The period is the smallest whose fold explains the curve beyond chance, and p
-is of a permutation test of residues within prompts.
+each residue alone. The period is the smallest whose fold explains the mean curve beyond chance, or
+a multiple of it that adds to that; p is of there being any period. Max-T permutation test of
+residues within prompts.
 
 **Boundary.** With W = S one phase splits key and value into two windows. It and the phases
 inside the window are always reported apart.

@@ -23,8 +23,9 @@ HELP = {
     "less a minimum is biased upward: what chance gives stands below, each prompt's folded curve "
     "rotated at random.",
     "Gap over residues": "Δ = largest minus smallest residue, in fractions; nothing is folded.",
-    "Period": "The smallest period whose fold explains the mean curve beyond chance: max-T "
-    "permutation test of residues within prompts.",
+    "Period": "The smallest period whose fold explains the mean curve beyond chance, or a multiple "
+    "of it that adds to that; p is of there being any period. Max-T permutation test of residues "
+    "within prompts.",
     "Full cache": "Mean {noun} of the control on the same prompts, with its gap over residues.",
 }
 STATUS = {

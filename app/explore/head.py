@@ -22,8 +22,9 @@ HELP = {
     "phase, t mod S. Interval: 95 %, resampled by prompt.",
     "gap": "Largest minus smallest folded phase, Δ. A maximum minus a minimum is biased upward, so "
     "what chance gives stands below: each prompt's folded curve rotated at random (gap_p).",
-    "period": "The smallest period P whose fold explains the mean curve beyond chance: max-T "
-    "permutation test of residues within prompts, N ≥ 2 000. The configured S stands beside it.",
+    "period": "The smallest period whose fold explains the mean curve beyond chance, or a multiple "
+    "of it that adds to that; p is of there being any period. Max-T permutation test of residues "
+    "within prompts, N ≥ 2 000. The configured S stands beside it.",
     "control": "The gap of the same copies read with the full cache. A gap here is the prompt's or "
     "the numerics', not the memory's.",
 }

@@ -301,15 +301,21 @@ def test_the_width(every):
         12: ["w12s12", "w13s12"],
     }
     told = claims.width(at_window, at_stride)
-    unsettled = "The width is not settled: 2 of 3 repeat with S at W = 8, 5 of 7 at one S"
-    assert told == unsettled
+    assert told == (
+        "The width is not settled: 2 of 3 repeat with S at W = 8, and 5 of 7 where only W differs "
+        "(S = 4, 6 and 12)"
+    )
     set_period(at_stride[12][1], 12)
     for member in at_stride[4]:
         set_period(member, None)
     told = claims.width(at_window, at_stride)
-    assert told == (
+    settled = (
         "Not the width: at W = 8 the period is S (6 and 8), and at S = 6 and 12 no W changes it"
     )
+    assert told == f"{settled}; at S = 4 none is resolved"
+    without = {s: own for s, own in at_stride.items() if s != 4}
+    assert claims.width(at_window[1:], without) == settled
+    assert claims.width(at_window, without) == f"{settled}; at W8 S4 none is resolved"
     set_period(at_window[0], 8)  # the width's own period, at a stride of 4
     assert claims.width(at_window, at_stride).startswith("The width is not settled")
     assert claims.width(at_window[:1], at_stride) == "The width: not measured yet"

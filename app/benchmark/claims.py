@@ -197,11 +197,19 @@ def width(at_window: list[dict], at_stride: dict[int, list[dict]]) -> str:
     if len(moved) > 1 and stays and len(stays) + len(none) == len(at_stride) and not astray:
         strides = listed([str(m["stride"]) for m in moved])
         told = f"at W = {wide} the period is S ({strides})"
-        return f"Not the width: {told}, and at S = {listed(list(map(str, stays)))} no W changes it"
+        told += f", and at S = {listed(list(map(str, stays)))} no W changes it"
+        quiet = [f"S = {s}" for s in none]
+        quiet += [
+            family.geometry(m) for m in at_window if not follows(m) and m["stride"] not in none
+        ]
+        return f"Not the width: {told}" + (
+            f"; at {listed(quiet)} none is resolved" if quiet else ""
+        )
     own = [m for found in at_stride.values() for m in found]
     return (
         f"The width is not settled: {len(moved)} of {len(at_window)} repeat with S at W = {wide}, "
-        f"{sum(map(follows, own))} of {len(own)} at one S"
+        f"and {sum(map(follows, own))} of {len(own)} where only W differs "
+        f"(S = {listed(list(map(str, at_stride)))})"
     )
 
 

@@ -148,7 +148,7 @@ def width_rows(members: list[dict]) -> tuple[list[dict], dict[int, list[dict]]]:
         if len(found) > max(1, len(at_stride.get(stride, ()))):
             at_stride[stride] = found
     controls = [m.get("control") for m in own if m["window"] == FIXED_WINDOW]
-    common = max(set(controls), key=controls.count, default=None)
+    common = max(dict.fromkeys(controls), key=controls.count, default=None)
     at_window = [m for m in own if m["window"] == FIXED_WINDOW and m.get("control") == common]
     return sorted(at_window, key=lambda m: m["stride"]), at_stride
 

@@ -155,7 +155,12 @@ def test_gates_rope_heads_and_payloads(every):
     assert findings.headline(family.ROPE, rope) == "Without RoPE the period is another"
     heads = shown(every, family.HEADS)
     assert "lift the mean from .58 to .88" in findings.headline(family.HEADS, heads)
-    of(heads, "w8s8-8kv")[0]["numbers"]["mean_low"] = 0.5
+    (many,) = of(heads, "w8s8-8kv")
+    dense = copy.deepcopy(many) | {"records": 40}  # of another M: no contrast
+    dense["numbers"]["mean"] = 0.1
+    told = findings.headline(family.HEADS, [dense, *heads])
+    assert told.endswith("from .58 to .88, and the period stays, over M = 32 and 40")
+    many["numbers"]["mean_low"] = 0.5
     assert "do not lift the mean beyond" in findings.headline(family.HEADS, heads)
     payload = shown(every, family.PAYLOAD)
     assert findings.headline(family.PAYLOAD, payload) == "The period stays with all 2 payloads"
@@ -163,13 +168,10 @@ def test_gates_rope_heads_and_payloads(every):
 
 def test_repairs_are_counted_by_intervals(every):
     own = shown(every, family.REPAIRS)
-    assert (
-        findings.headline(family.REPAIRS, own) == "2 of 3 repairs lift the worst residue (seed 0)"
-    )
+    tail = "the worst residue (seed 0), over M = 32 and 40"
+    assert findings.headline(family.REPAIRS, own) == f"2 of 3 repairs lift {tail}"
     of(own, "w13s12")[0]["numbers"]["worst_low"] = 0.01
-    assert (
-        findings.headline(family.REPAIRS, own) == "1 of 3 repairs lifts the worst residue (seed 0)"
-    )
+    assert findings.headline(family.REPAIRS, own) == f"1 of 3 repairs lifts {tail}"
     alone = of(every, "full-dense", "w8s8-staggered")
     assert "twin beside it yet" in findings.headline(family.REPAIRS, alone)
 

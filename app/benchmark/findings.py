@@ -130,11 +130,11 @@ def _heads(own: list[dict]) -> str:
     """PWS: a small loss of the mean may hide a large one of the worst residue."""
     if len(own) < 2:
         return _count(own)
-    most = max(own, key=lambda m: m.get("kv_heads") or 0)
     least = min(own, key=lambda m: m.get("kv_heads") or 0)
+    most = max(own, key=lambda m: (m.get("kv_heads") or 0, m["records"] == least["records"]))
     few, many = numbers(least), numbers(most)
     rises = _above(many.get("mean_low"), few.get("mean_high"))
-    tail = ", and the period stays" if all(map(follows, own)) else ""
+    tail = f", and the period stays{_pooled(own)}" if all(map(follows, own)) else ""
     if rises:
         return (
             f"{most['kv_heads']} KV heads instead of {least['kv_heads']} lift the mean from "
@@ -164,7 +164,7 @@ def _repairs(own: list[dict]) -> str:
         m for m, t in pairs if _above(numbers(m).get("worst_low"), numbers(t).get("worst_high"))
     ]
     seeds = {m.get("seed") or 0 for m in repaired}
-    tail = f" (seed {min(seeds)})" if len(seeds) == 1 else ""
+    tail = (f" (seed {min(seeds)})" if len(seeds) == 1 else "") + _pooled([m for m, _ in pairs])
     if not lifted:
         return f"None of {len(pairs)} repairs lifts the worst residue beyond its interval{tail}"
     if len(lifted) < len(pairs):
@@ -187,9 +187,9 @@ def _seeds(own: list[dict]) -> str:
     told = f"the mean moves by up to {two(spread)} between seeds"
     seeds = [m for found in several for m in found]
     if all(map(follows, seeds)):
-        return f"Every seed repeats with its stride; {told}"
+        return f"Every seed repeats with its stride{_pooled(seeds)}; {told}"
     k, n = sum(map(follows, seeds)), len(seeds)
-    return f"{k} of {n} trained seeds repeat with their stride; {told}"
+    return f"{k} of {n} trained seeds repeat with their stride{_pooled(seeds)}; {told}"
 
 
 # ---- doubt

@@ -107,6 +107,15 @@ class Registry(Mapping):
 
         return add
 
+    def alias(self, target: str, *aliases: str):
+        """Decorator; other tools' names for a kind with one of its presets, "kind.preset"."""
+
+        def add(cls):
+            self.aliases.update(dict.fromkeys(aliases, target))
+            return cls
+
+        return add
+
     def find(self, name: Any) -> type:
         """The class of that name, or a SpecError that lists what exists."""
         return self._named(name)[0]
@@ -136,7 +145,8 @@ class Registry(Mapping):
         kind, _, preset = name.strip().lower().partition(".")
         spelled = {_plain(a): own for a, own in self.aliases.items()}
         spelled |= {_plain(own): own for own in self._filled()}
-        return spelled.get(_plain(kind), kind), preset
+        own, _, implied = spelled.get(_plain(kind), kind).partition(".")
+        return own, preset or implied
 
     def build(self, values: Any) -> Any:
         """A checked instance from its dict form `{"kind": name, **options}`; errors name each

@@ -1,5 +1,7 @@
 """What single methods promise: named presets, draws, a prompt compressed once, budgets in words."""
 
+import re
+
 import pytest
 import torch
 from evicting import held, loaded, memory, run, tokens
@@ -178,6 +180,56 @@ def test_a_cache_that_grows_with_its_prompt_is_refused_below_what_it_holds():
     with pytest.raises(SpecError, match="is the least that works") as caught:
         arms(DecodeSpec.from_dict(spec), 512)
     assert [e.field for e in caught.value.errors] == ["budgets[0]", "budgets[1]"]
+
+
+@pytest.mark.parametrize("unit", ["tokens", "kept", "removed"])
+@pytest.mark.parametrize("kind", ["rkv", "rpc", "beacon"])
+def test_the_least_that_is_told_works_and_no_less_does(kind, unit):
+    own = {"beacon": {"n_beacon": 28}, "rkv": {"every": 16}, "rpc": {"preset": "paper"}}[kind]
+    least_of = {"kind": "decode", "methods": [{"kind": kind, **own}], "unit": unit, "steps": 64}
+    asked = {"tokens": 2, "kept": 0.01, "removed": 0.99}[unit]
+    with pytest.raises(SpecError) as caught:
+        arms(DecodeSpec.from_dict({**least_of, "budgets": [asked]}), 200)
+    told = caught.value.errors[0].message
+    tokens = int(re.search(r"(\d+) tokens is the least that works", told)[1])
+    works = tokens if unit == "tokens" else float(re.search(rf"{unit} share of ([\d.]+)", told)[1])
+    (_, arm) = arms(DecodeSpec.from_dict({**least_of, "budgets": [works]}), 200)
+    assert tokens <= arm.budget <= tokens + 1
+    with pytest.raises(SpecError, match="is the least that works"):
+        arms(DecodeSpec.from_dict({**least_of, "unit": "tokens", "budgets": [tokens - 1]}), 200)
+
+
+def test_shares_of_one_number_of_entries_are_one_arm():
+    spec = {"kind": "decode", "methods": [{"kind": "beacon"}], "unit": "kept", "steps": 100}
+    with pytest.raises(
+        SpecError, match=r"is 200 tokens of this prompt, as budgets.0. is"
+    ) as caught:
+        arms(DecodeSpec.from_dict({**spec, "budgets": [0.5, 0.501, 0.9]}), 300)
+    assert [e.field for e in caught.value.errors] == ["budgets[1]"]
+
+
+def test_a_share_of_the_prompt_is_kvpress_number_where_the_prompt_alone_is_compressed():
+    spec = {"kind": "decode", "methods": [{"kind": "SnapKVPress"}], "unit": "removed"}
+    spec |= {"budgets": [0.5, 0.7], "steps": 256, "fair": "own", "evict": "prompt"}
+    made = DecodeSpec.from_dict(spec)
+    assert [arm.budget for arm in arms(made, 401)[1:]] == [int(401 * 0.5), int(401 * (1 - 0.7))]
+    both = DecodeSpec.from_dict(spec | {"fair": "time_average"})
+    assert both.tokens_of(0.5, 401) == round(0.5 * (401 + 256))
+
+
+def test_kvpress_name_for_snapkv_is_its_preset():
+    for name in ("SnapKVPress", "snapkv_press", "SnapKV_Press"):
+        assert MEMORIES.build({"kind": name, "budget": 96}) == built(
+            "snapkv", preset="kvpress", budget=96
+        )
+    assert built("SnapKV") == built("snapkv", preset="decode")
+
+
+def test_random_observers_are_drawn_at_any_seed():
+    ids, method = tokens(length=60), memory("beacon", selector="random")
+    streams = tuple((2**31 - 1) * 1_000_003 + row for row in range(len(ids)))
+    _, decoder = run(method, ids, 30, streams=streams)
+    assert held(decoder).shape[-1] <= method.budget
 
 
 @pytest.mark.parametrize("fair", ["own", "time_average"])

@@ -37,7 +37,7 @@ def arms(spec: DecodeSpec, prompt_tokens: int) -> list[Arm]:
     SpecError where a budget cannot hold what a method protects, with the least that works.
     """
     reading = spec.steps, spec.prefill, spec.evict
-    made, errors = [Arm(0, spec.methods[0], None, FULL)], []
+    made, errors = [Arm(0, spec.methods[0], None, FULL)], _alike(spec, prompt_tokens)
     for memory in spec.methods[1:]:
         if memory.kind == POOLED:
             held = held_by(memory, spec, prompt_tokens)
@@ -51,8 +51,8 @@ def arms(spec: DecodeSpec, prompt_tokens: int) -> list[Arm]:
             else:
                 own = fitted(memory, budget, prompt_tokens, *reading)
                 held = resident(own, prompt_tokens, *reading).mean
-                if held > budget + max(1, NEAR * budget) and own.budget <= least(memory):
-                    errors.append(_above(own, held, budget, i))
+                if not _near(held, budget) and own.budget <= least(memory):
+                    errors.append(_above(own, held, budget, i, spec, prompt_tokens))
             made.append(Arm(len(made), own, budget, label(memory)))
     if errors:
         raise SpecError(*errors)
@@ -69,9 +69,36 @@ def held_by(memory: Any, spec: DecodeSpec, prompt: int) -> Resident:
     return resident_pooled(memory, facts(spec.model).full_layers, prompt, spec.steps, spec.prefill)
 
 
-def _above(memory: Any, held: float, budget: int, at: int) -> FieldError:
+def _near(held: float, budget: int) -> bool:
+    """Whether a mean of that many entries passes as the one asked for."""
+    return held <= budget + max(1, NEAR * budget)
+
+
+def _alike(spec: DecodeSpec, prompt: int) -> list[FieldError]:
+    """Refusals of shares that come to one number of entries: their arms would be the same."""
+    found, errors = {}, []
+    for i, asked in enumerate(spec.budgets):
+        tokens = spec.tokens_of(asked, prompt)
+        if tokens in found:
+            told = f"{asked:g} is {tokens} tokens of this prompt, as budgets[{found[tokens]}] is"
+            errors.append(FieldError(f"budgets[{i}]", f"{told}; one of them is enough"))
+        found.setdefault(tokens, i)
+    return errors
+
+
+def _above(
+    memory: Any, held: float, budget: int, at: int, spec: DecodeSpec, prompt: int
+) -> FieldError:
+    works = max(1, math.floor(held / (1 + NEAR)) - 1)
+    while not _near(held, works):
+        works += 1
+    told = f"{works} tokens is the least that works"
+    if spec.unit != "tokens":
+        share = math.ceil(1000 * works / spec.shared(prompt)) / 1000
+        share = min(share, 1.0) if spec.unit == "kept" else max(1 - share, 0.0)
+        told += f", a {spec.unit} share of {round(share, 3):g}"
     return FieldError(
         f"budgets[{at}]",
         f"{memory.kind} holds {held:.0f} entries on average at the least budget it takes "
-        f"({memory.budget}), more than {budget}; {math.ceil(held)} tokens is the least that works",
+        f"({memory.budget}), more than {budget}; {told}",
     )

@@ -201,7 +201,8 @@ class BeaconState:
         size = min(self.n_beacon, count)
         drawn = torch.empty(layers, rows, heads, size, dtype=torch.int64)
         for row, stream in enumerate(self.setting.streams):
-            generator = torch.Generator().manual_seed(stream * 1_000_003 + count)
+            seed = (stream * 1_000_003 + count) % 2**63  # what a generator takes
+            generator = torch.Generator().manual_seed(seed)
             noise = torch.rand(layers, heads, count, generator=generator)
             drawn[:, row] = noise.topk(size).indices.sort(-1).values
         return drawn.to(self.history.device)

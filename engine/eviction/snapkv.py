@@ -29,7 +29,8 @@ ALIASES = {"rkv_decode": "decode", "rkv": "decode", "snapkv": "original"}
 HEADS = ("max_logits", "mean", "max", "per_query_head")
 
 
-@MEMORIES.register("snapkv", "SnapKV", "snap_kv", "snapkv_press", "SnapKVPress")
+@MEMORIES.register("snapkv", "SnapKV", "snap_kv")
+@MEMORIES.alias("snapkv.kvpress", "snapkv_press", "SnapKVPress")
 @dataclass(frozen=True)
 class SnapKV(Periodic):
     """SnapKV: the last queries vote on what came before them."""

@@ -46,8 +46,8 @@ class Decoding:
     budgets: tuple = option((128,), "what every method may hold, one to eight values")
     unit: str = option(
         "tokens",
-        "tokens: entries per KV head; kept and removed: share of prompt and steps (kvpress's "
-        "compression_ratio is of the prompt alone)",
+        "tokens: entries per KV head; kept and removed: share of prompt and steps; with evict "
+        "prompt and fair own of the prompt alone, as kvpress's compression_ratio",
         choices=UNITS,
     )
     fair: str = option(
@@ -219,10 +219,16 @@ class DecodeSpec(Decoding):
 
     def tokens_of(self, budget: float, prompt: int) -> int:
         """A budget in entries per KV head, of a run over `prompt` tokens and the spec's steps."""
-        total = prompt + self.steps
         if self.unit == "tokens":
             return int(budget)
-        return max(1, round((budget if self.unit == "kept" else 1 - budget) * total))
+        total, share = self.shared(prompt), budget if self.unit == "kept" else 1 - budget
+        return max(1, int(total * share) if total == prompt else round(share * total))
+
+    def shared(self, prompt: int) -> int:
+        """Tokens of which a budget is a share: all, or the prompt's where it alone is compressed to
+        its own budget (then int(n (1 − removed)) entries stay, kvpress's number)."""
+        alone = self.evict == "prompt" and self.fair == "own"
+        return prompt if alone else prompt + self.steps
 
     def owned(self) -> list[FieldError]:
         """Refusals that need no prompt: of budgets that are the methods' own and in tokens, and of

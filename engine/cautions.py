@@ -53,7 +53,7 @@ def _unasked(spec: Any, facts: Any, copies: list[Copy]) -> list[str]:
 
 
 def _idle(spec: Any, copies: list[Copy]) -> list[str]:
-    """A budget that holds the whole prompt: no entry is ever dropped."""
+    """No event: the budget holds the whole prompt, or none is due before its end."""
     if not getattr(spec.memory, "evicts", False):
         return []
     from engine.eviction.schedule import resident
@@ -62,6 +62,11 @@ def _idle(spec: Any, copies: list[Copy]) -> list[str]:
     read = max(copy.context_end for copy in copies) if after else 0
     if resident(spec.memory, read, longest - read).events:
         return []
+    if longest > spec.memory.budget:
+        return [
+            f"Nothing is evicted: no event comes within the {longest:,} tokens. Lower the budget, "
+            "or take a longer prompt."
+        ]
     return [
         f"Nothing is evicted: the budget holds all of the {longest:,} tokens. Lower it, or take a "
         "longer prompt."

@@ -149,6 +149,25 @@ def test_warnings_say_what_a_budget_does_not_do(tokenizer):
 
 
 @pytest.mark.parametrize(
+    ("changes", "holds"),
+    [
+        ({"methods": [{"kind": "beacon"}], "budgets": [402], "evict": "prompt"}, False),
+        ({"methods": [{"kind": "beacon"}], "budgets": [407]}, True),  # prompt 400, steps 6
+        ({"methods": [{"kind": "rkv", "every": 16}], "budgets": [64], "evict": "decode"}, False),
+        ({"methods": [{"kind": "rpc", "preset": "paper"}], "budgets": [128]}, False),
+    ],
+)
+def test_without_an_event_a_plan_says_whether_the_budget_holds_all(tokenizer, changes, holds):
+    made = decode_runs.make(fair="own", **changes)
+    (told,) = [
+        text
+        for text in decode_plan.plan(made, tokenizer, FACTS)["warnings"]
+        if text.startswith("Nothing is evicted")
+    ]
+    assert told.endswith("the budget holds them." if holds else "no event comes within them.")
+
+
+@pytest.mark.parametrize(
     "options", [{"n_beacon": 0}, {"selector": "recent"}, {"selector": "initial"}]
 )
 def test_a_method_without_beacons_that_are_renewed_has_none_that_stay(tokenizer, options):
@@ -197,6 +216,23 @@ def test_a_sweep_takes_a_memory_that_evicts(tokenizer, name):
     idle = resident(spec.memory, 0, made["length"][1], "streamed").events == 0
     if spec.memory.when == "streamed":
         assert any("Nothing is evicted" in text for text in made["warnings"]) == idle
+
+
+@pytest.mark.parametrize(
+    ("less", "says"), [(1, "no event comes within"), (0, "the budget holds all")]
+)
+def test_a_sweep_without_an_event_says_whether_the_budget_holds_all(tokenizer, less, says):
+    """Compressed once, behind a context that is shorter than the prompt."""
+    from engine.plan import plan
+
+    def made(budget):
+        memory = {"kind": "snapkv", "preset": "original", "budget": budget}
+        spec = {"memory": memory, "samples": 2, "modulus": 8}
+        return plan(SweepSpec.from_dict(spec), tokenizer, FACTS)
+
+    longest = made(120)["length"][1]
+    (told,) = [x for x in made(longest - less)["warnings"] if x.startswith("Nothing is evicted")]
+    assert told.startswith(f"Nothing is evicted: {says} ")
 
 
 def test_a_sweep_s_report_says_so_too(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from eviction_pages import html, listed, page, specs, text_of, trace_of, use
 from fake_eviction import SPEC, FakeEviction
 
+from app.eviction.forgotten import without_event
 from app.words import literal
 from engine.client import Refused
 from engine.registry import FieldError
@@ -114,7 +115,18 @@ def test_a_budget_that_holds_all_tells_that_nothing_was_forgotten(client):
     key = client.add(SPEC | {"budgets": [4000], "seed": 5}, "done")
     body = html(page(key=key))
     assert "No event: nothing was forgotten" in body
-    assert "was never reached" in body
+    assert "holds all: prompt and steps are" in body
+
+
+@pytest.mark.parametrize(
+    ("budget", "says"),
+    [
+        (240, "The budget of 240 tokens holds all: prompt and steps are 240 tokens."),
+        (128, "No event came: prompt and steps are 240 tokens, the budget is 128 tokens."),
+    ],
+)
+def test_why_no_event_came(budget, says):
+    assert without_event(budget, 240) == says
 
 
 def test_a_trace_that_is_not_there_yet_is_waited_for(monkeypatch):

@@ -75,15 +75,19 @@ def _replay(subject: Subject, chosen: Pick, trace: dict) -> None:
 
 
 def _nothing_evicted(trace: dict, chosen: Pick) -> None:
-    total = len(trace.get("tokens") or ())
-    text("section", "No event: nothing was forgotten", tag="h2")
-    text(
-        "doubt",
-        f"The budget of {count(int(chosen.arm.get('own_budget') or chosen.arm['budget']), 'token')}"
-        f" was never reached: prompt and steps are {count(total, 'token')}.",
-    )
     tokens = trace.get("tokens") or []
+    budget = int(chosen.arm.get("own_budget") or chosen.arm["budget"])
+    text("section", "No event: nothing was forgotten", tag="h2")
+    text("doubt", without_event(budget, len(tokens)))
     st.html(strip.text(tokens, {}) + strip.legend(event=False))
+
+
+def without_event(budget: int, total: int) -> str:
+    """Why: a budget below the text may still see no event, where these come in periods."""
+    read = f"prompt and steps are {count(total, 'token')}"
+    if total <= budget:
+        return f"The budget of {count(budget, 'token')} holds all: {read}."
+    return f"No event came: {read}, the budget is {count(budget, 'token')}."
 
 
 def _text(trace: dict, frame: pd.DataFrame, place: int) -> None:

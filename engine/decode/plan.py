@@ -95,7 +95,7 @@ def arm_numbers(arm: Arm, facts: Any, total: int) -> dict:
 def told_arms(spec: Any, length: int, numbers: list[dict]) -> list[dict]:
     """Arms as statistics and pages read them, from the numbers that are kept with a run."""
     methods = [(memory, b) for memory in spec.methods for b in spec.budgets_of(memory)]
-    total, found = length + spec.steps, []
+    total, found = spec.shared(length), []
     for index, ((memory, _), own) in enumerate(zip(methods, numbers, strict=True)):
         options = method_options(memory)
         kept = 1.0 if own["budget"] is None else min(own["budget"] / total, 1.0)
@@ -118,7 +118,7 @@ def told_arms(spec: Any, length: int, numbers: list[dict]) -> list[dict]:
 def arm_line(spec: Any, arm: Arm, facts: Any, length: int) -> dict:
     """One arm of a plan: its budget in three units, its bytes, and what its schedule holds."""
     numbers = arm_numbers(arm, facts, length + spec.steps)
-    share = 1.0 if arm.budget is None else min(arm.budget / (length + spec.steps), 1.0)
+    share = 1.0 if arm.budget is None else min(arm.budget / spec.shared(length), 1.0)
     held = held_by(arm.memory, spec, length)
     return {
         "arm": arm.index,
@@ -268,12 +268,15 @@ def _bytes(spec: Any, facts: Any, length: int, rows: int) -> int:
 def warnings(spec: Any, made: list[Arm], lines: list[dict], length: int) -> list[str]:
     found = [*slow(spec)]
     total = length + spec.steps
-    idle = [f"{x['label']} at {x['budget']}" for x in lines[1:] if not x["events"]]
-    if idle:
-        found.append(
-            f"Nothing is evicted by {_few(idle)}: prompt and steps are {total:,} tokens, and the "
-            "budget holds them."
-        )
+    read = f"prompt and steps are {total:,} tokens"
+    for holds, why in ((True, "the budget holds them"), (False, "no event comes within them")):
+        idle = [
+            f"{x['label']} at {x['budget']}"
+            for x in lines[1:]
+            if not x["events"] and (total <= x["budget"]) == holds
+        ]
+        if idle:
+            found.append(f"Nothing is evicted by {_few(idle)}: {read}, and {why}.")
     if spec.fair == "time_average":
         off = [
             f"{x['label']} {x['mean_resident']:.0f} of {x['budget']}"

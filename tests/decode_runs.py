@@ -70,8 +70,12 @@ def tables(spec: DecodeSpec, arm: int, samples: list[int]) -> dict[str, pa.Table
 
 def numbers(spec: DecodeSpec) -> list[dict]:
     """What is kept with a run of its arms."""
-    own = [spec.tokens_of(b, PROMPT) for _ in spec.methods[1:] for b in spec.budgets]
-    told = [{"budget": b, "own_budget": b + 5, "bytes": 10 * b} for b in own]
+    asked = [b for memory in spec.methods[1:] for b in spec.budgets_of(memory)]
+    own = [80 if b is None else spec.tokens_of(b, PROMPT) for b in asked]
+    told = [
+        {"budget": b, "own_budget": None if a is None else b + 5, "bytes": 10 * b}
+        for a, b in zip(asked, own, strict=True)
+    ]
     return [{"budget": None, "own_budget": None, "bytes": 10 * (PROMPT + spec.steps)}, *told]
 
 

@@ -389,7 +389,7 @@ def test_configurations_of_stored_runs(engine):
     assert yaml.safe_load(made["yaml"])["compression_ratio"] == 0.6  # 8 of 20 tokens
     full = kvpress_service.configurations(engine, sweep.control.key)[0]
     assert yaml.safe_load(full["yaml"])["press_name"] == "no_press"
-    decode = decode_runs.make()
+    decode = decode_runs.make(methods=[{"kind": "pooled"}, *decode_runs.METHODS])
     decode_runs.fill(engine.store, decode)
     arms = kvpress_service.configurations(engine, decode.key)
     assert len(arms) == decode.arm_count - 1

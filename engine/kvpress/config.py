@@ -104,9 +104,9 @@ def _arms(spec: Any, run: Run) -> list[dict]:
     if "arms" not in made:
         told = f"{run.key} was stopped before its prompts were known; run it again"
         raise SpecError(FieldError("key", told))
-    pairs = [(m, i) for m in spec.methods[1:] for i in range(len(spec.budgets))]
+    methods = [m for m in spec.methods[1:] for _ in spec.budgets_of(m)]
     found = []
-    for (memory, _), numbers in zip(pairs, made["arms"][1:], strict=True):
+    for memory, numbers in zip(methods, made["arms"][1:], strict=True):
         length, budget = made["prompt_tokens"], numbers["own_budget"]
         found.append(_one(run.key, spec.model, memory, spec.seed, length, budget, True))
     return found or [_one(run.key, spec.model, spec.methods[0], spec.seed, made["prompt_tokens"])]

@@ -70,7 +70,8 @@ class Decoding:
     )
     mode: str = option(
         "forced",
-        "forced: every method reads what the full cache wrote; free: each writes its own",
+        "forced: every method reads one text, the full cache's or one that is given; free: each "
+        "writes its own",
         choices=("forced", "free"),
     )
     steps: int = option(256, "tokens behind the prompt", low=1, high=100_000)

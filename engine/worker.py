@@ -25,6 +25,7 @@ from engine.machine import peak_memory, prepare_torch, reset_peak
 
 KEPT_MODELS = 2  # a run's and its control's
 JOBS = ("sweep", "decode")  # requests that are long
+SHORT = ("out of memory", "can't allocate memory")  # a GPU's allocator, torch's own on a CPU
 
 
 class Event(NamedTuple):
@@ -380,7 +381,8 @@ def reason(error: Exception, request: dict) -> str:
 
     if isinstance(error, SpecError):
         return str(error)
-    if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
+    said = str(error).lower()
+    if isinstance(error, MemoryError) or any(words in said for words in SHORT):
         from engine.shortage import told
 
         return told(request["spec"], request["do"] in JOBS)

@@ -89,6 +89,15 @@ def test_a_decode_says_plan_batches_and_done(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    "message",
+    [
+        "CUDA out of memory. Tried to allocate 20 GiB",
+        "[enforce fail at alloc_cpu.cpp:119] err == 0. DefaultCPUAllocator: can't allocate memory: "
+        "you tried to allocate 96000000000 bytes. Error code 12 (Cannot allocate memory)",
+    ],
+    ids=["cuda", "cpu"],
+)
+@pytest.mark.parametrize(
     ("do", "says"),
     [
         ("decode", "a batch of 1 needs about"),
@@ -96,11 +105,11 @@ def test_a_decode_says_plan_batches_and_done(monkeypatch):
         ("trace", "a shorter prompt or bfloat16 needs less"),
     ],
 )
-def test_a_lack_of_memory_is_told_with_the_estimate(monkeypatch, do, says):
+def test_a_lack_of_memory_is_told_with_the_estimate(monkeypatch, do, says, message):
     from engine.models import loader
 
     def fail(self, request):
-        raise RuntimeError("CUDA out of memory. Tried to allocate 20 GiB")
+        raise RuntimeError(message)
 
     monkeypatch.setattr(Office, do, fail)
     monkeypatch.setattr(loader, "facts", lambda model: FACTS)

@@ -55,6 +55,44 @@ def test_a_text_that_cannot_end_or_was_given_is_not_counted(store, monkeypatch):
     assert told(store, GIVEN, GIVEN, GIVEN) == []
 
 
+TASK = decode_runs.SPEC["task"] | {"given": True, "continuation": 16, "repeated": "all"}
+
+
+def own(*prompts):
+    return {"kind": "reasoning", "prompts": list(prompts)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, None),
+        ({"task": own(LINE, LINE)}, None),
+        ({"task": TASK}, "The continuation is the task's own, not the full cache's."),
+        (
+            {"task": own(GIVEN, GIVEN, GIVEN)},
+            "The continuation is the user's own, not the full cache's.",
+        ),
+        (
+            {"task": own(GIVEN, LINE, GIVEN)},
+            "In 2 of 3 prompts the continuation is the user's own, not the full cache's.",
+        ),
+        (
+            {"task": TASK, "mode": "free"},
+            "The full cache read the task's own continuation and wrote none.",
+        ),
+    ],
+)
+def test_a_continuation_that_the_full_cache_did_not_write_is_told_last(store, changes, says):
+    run = decode_runs.fill(store, decode_runs.make(**changes))
+    doubt = Results(store).report(store.run(run))["doubt"]
+    assert "Scores are of 3 prompts" in doubt or "Scores are of 2 prompts" in doubt
+    if says is None:
+        assert "continuation" not in doubt
+    else:
+        assert doubt.endswith(f" {says}")
+        assert doubt.count(". ") >= 2  # behind the two sentences that a page shows
+
+
 def test_no_text_is_no_warning():
     import pandas as pd
 

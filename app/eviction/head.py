@@ -86,8 +86,8 @@ def doubt(subject: Subject) -> str:
     run, plan = subject.run or {}, subject.plan or {}
     if subject.active:
         return (
-            "The full cache is decoded first; every method then reads the same text. The page "
-            "may be closed: the run goes on."
+            "The full cache comes first; every method then reads the same text. The page may be "
+            "closed: the run goes on."
             if subject.spec.get("mode") != "free"
             else "Each method writes its own text. The page may be closed: the run goes on."
         )

@@ -265,6 +265,20 @@ def _budgets(result: dict) -> list[str]:
     ]
 
 
+def not_written(given: int, total: int, brought: bool, mode: str) -> str:
+    """Of how many prompts the full cache did not write the continuation; "" where it wrote all.
+
+    `brought`: by the user, else by the task.
+    """
+    if not given:
+        return ""
+    whose = "the user's own" if brought else "the task's own"
+    where = "The" if given == total else f"In {given} of {prompts(total)} the"
+    if mode == "free":
+        return f"{where} full cache read {whose} continuation and wrote none."
+    return f"{where} continuation is {whose}, not the full cache's."
+
+
 # ---- numbers
 
 

@@ -22,6 +22,7 @@ def compute(store: Store, run: Run, spec: Any, note: str = "") -> dict:
     """The `show` object's numbers of a decode run."""
     from engine.analysis.eviction import report
     from engine.analysis.eviction_warnings import unfinished
+    from engine.analysis.eviction_words import not_written
     from engine.decode.plan import told_arms
 
     made = run.provenance
@@ -29,6 +30,8 @@ def compute(store: Store, run: Run, spec: Any, note: str = "") -> dict:
         return NOTHING
     tables = ("decode_steps", "decode_answers", "decode_marks", "decode_costs")
     frames = [store.decode_table(run.id, name).to_pandas() for name in tables]
+    given, brought = _given(spec), bool(getattr(spec.task, "prompts", ()))
+    told = not_written(len(given), spec.samples, brought, spec.mode)
     found = report(
         *frames,
         told_arms(spec, made["prompt_tokens"], made["arms"]),
@@ -37,7 +40,7 @@ def compute(store: Store, run: Run, spec: Any, note: str = "") -> dict:
         fair=spec.fair,
         model=spec.model.id,
         parameters=made.get("parameters"),
-        note=note,
+        note=f"{told} {note}",
     )
     found["warnings"] += unfinished(_written(store, run, spec), spec.steps)
     return NOTHING | found
@@ -51,5 +54,12 @@ def _written(store: Store, run: Run, spec: Any) -> Any:
     texts = store.decode_table(run.id, "decode_texts").to_pandas()
     if not getattr(spec.task, "stops", False):
         return texts[:0]
-    given = [i for i, table in enumerate(spec.task.prompts) if table["continuation"]]
-    return texts[(texts["arm"] > 0) | ~texts["sample"].isin(given)]
+    return texts[(texts["arm"] > 0) | ~texts["sample"].isin(_given(spec))]
+
+
+def _given(spec: Any) -> list[int]:
+    """Prompts whose continuation the full cache does not write: the task or the user gives it."""
+    if getattr(spec.task, "given", False):
+        return list(range(spec.samples))
+    own = getattr(spec.task, "prompts", ())[: spec.samples]
+    return [i for i, table in enumerate(own) if table["continuation"]]

@@ -1,8 +1,10 @@
 """Training stops and goes on with the same bits; what it leaves; checkpoints that are refused."""
 
 import json
+import os
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -226,10 +228,11 @@ def test_a_killed_training_is_in_the_ledger(monkeypatch, begun, silent):
         ledger.Record("pupil", 12, 3).tell(
             {"step": 5, "loss": 4.0, "accuracy": 0.1, "cpu_seconds": 1.0}
         )
-    end = school._last_word("pupil", -9)
-    assert (end["state"], end["step"]) == ("stopped", 5 if begun else 0)
+    end = school._last_word("pupil", -9, os.getpid(), "")
+    state = "stopped" if begun else "failed"
+    assert (end["state"], end["step"]) == (state, 5 if begun else 0)
     (line,) = ledger.ended()
-    assert (line["name"], line["state"]) == ("pupil", "stopped")
+    assert (line["name"], line["state"]) == ("pupil", state)
     assert "ended with code -9" in line["reason"]
     assert "curve" not in line
     assert ledger.unfinished_seed("pupil") == (3 if begun else None)
@@ -245,8 +248,41 @@ def test_a_training_killed_with_its_parent_is_in_the_ledger_when_it_begins_again
 
 def test_a_training_that_still_saves_is_not_called_ended():
     ledger.Record("pupil", 12, 3)
-    assert school._last_word("pupil", None)["state"] == "running"
+    assert school._last_word("pupil", None, os.getpid(), "")["state"] == "running"
+    assert school._last_word("other", None, 1, "")["state"] == "running"
     assert ledger.ended() == []
+
+
+@pytest.mark.parametrize("older", ["another process", "the same number, before"])
+def test_an_earlier_runs_record_is_not_this_runs_word(older):
+    ledger.Record("pupil", 12, 3).end("done", file="pupil.safetensors")
+    pid, began = (1, "") if older == "another process" else (os.getpid(), "2999")
+    running = {"pupil": SimpleNamespace(pid=pid)}
+    (now,) = school._standing([member("pupil")], running, {}, began)
+    assert now["state"] == "waiting"
+    end = school._last_word("pupil", 1, pid, began)
+    assert (end["state"], end["reason"]) == (
+        "failed",
+        "its process ended with code 1 before it began",
+    )
+    assert [line["state"] for line in ledger.ended()] == ["done", "failed"]
+    assert ledger.told("pupil")["state"] == "done", "what was trained before stays so"
+    (now,) = school._standing(
+        [member("pupil")], {"pupil": SimpleNamespace(pid=os.getpid())}, {}, ""
+    )
+    assert now["state"] == "done"
+
+
+def test_what_is_trained_is_told_by_file_and_ledger(tmp_path):
+    pupil = member("pupil", seed=4, gate=0.99)
+    assert not school.taught(pupil, tmp_path)
+    taught_here(pupil, tmp_path)
+    assert school.taught(pupil, tmp_path), "the best seed of a gate is no other recipe"
+    assert not school.taught(pupil, tmp_path / "elsewhere")
+    assert not school.taught(pupil._replace(recipe=replace(pupil.recipe, steps=13)), tmp_path)
+    assert not school.taught(pupil._replace(config=replace(TINY, window=6)), tmp_path)
+    ledger.Record("pupil", 12, 4)
+    assert not school.taught(pupil, tmp_path), "it is being trained again"
 
 
 # ---- the command line
@@ -277,6 +313,18 @@ def call(monkeypatch, capsys):
 
     yield run
     signal.signal(signal.SIGTERM, before)
+
+
+def test_a_family_started_again_leaves_out_what_is_trained(call, monkeypatch):
+    pupils = {name: member(name) for name in ("first", "second")}
+    monkeypatch.setattr(family, "family", lambda: pupils)
+    taught_here(pupils["first"], shelf.own_folder())
+    code, taught, shown = call("--family")
+    assert (code, taught[-1][0]) == (0, ["second"])
+    assert "1 of 2 are trained already and are left as they are" in shown.err
+    _, taught, shown = call("first")
+    assert taught[-1][0] == ["first"]
+    assert "already" not in shown.err
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,9 @@ def add_to(app: typer.Typer) -> None:
 
 def train(
     name: Annotated[str, typer.Argument(metavar="NAME", help="as in w8s8-dense")] = "",
-    family: Annotated[bool, typer.Option("--family", help="every model that ships")] = False,
+    family: Annotated[
+        bool, typer.Option("--family", help="every one that is not trained here yet")
+    ] = False,
     seed: Annotated[int | None, typer.Option(help="another seed; the file's name tells it")] = None,
     workers: Annotated[int, typer.Option(help="models at once; 0: one a core")] = 0,
     device: Annotated[str, typer.Option(help="cpu, or cuda: one model at a time")] = "cpu",
@@ -61,12 +63,16 @@ def train(
 
         check_device(ModelSpec(device=device))
     into = to or shelf.own_folder()
+    if family:  # started again, it goes on where it was
+        every, chosen = chosen, [m for m in chosen if not school.taught(m, into)]
+        if left := len(every) - len(chosen):
+            say(f"{left} of {len(every)} are trained already and are left as they are")
     teller = Teller()
     ends = school.teach(chosen, into, workers or school.default_workers(), device, teller.tell)
     made = [{k: v for k, v in end.items() if k != "pid"} for end in ends]
     if as_json:
         print_json({"runs": made})
-    else:
+    elif made:
         _table(made)
     if any(end["state"] != "done" for end in ends):
         raise typer.Exit(3)

@@ -47,7 +47,7 @@ class Record:
             "seed": seed,
             "curve": before["curve"] if same else [],
             "cpu_seconds": 0.0,
-            "started": _now(),
+            "started": clock(),
             "reason": "",
         }
         self._save()
@@ -69,18 +69,24 @@ class Record:
         _append(self.now)
 
     def _save(self) -> None:
-        self.now |= {"updated": _now(), "pid": os.getpid()}
+        self.now |= {"updated": clock(), "pid": os.getpid()}
         _write(self.path, self.now)
 
 
 def lost(name: str, reason: str) -> dict:
-    """A run whose process ended without a word is stopped; the ledger keeps it."""
-    path = folder(name) / "progress.json"
+    """A run whose process ended amid its work is stopped; the ledger keeps it."""
     now = {"name": name, "step": 0, "curve": []} | (told(name) or {})
-    now |= {"state": "stopped", "reason": reason, "updated": _now()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_file():
-        _write(path, now)
+    now |= {"state": "stopped", "reason": reason, "updated": clock()}
+    _write(folder(name) / "progress.json", now)
+    _append(now)
+    return now
+
+
+def never_begun(name: str, reason: str) -> dict:
+    """A run that ended before it had a progress of its own has failed; an earlier run's stays."""
+    now = {"name": name, "state": "failed", "step": 0, "curve": [], "reason": reason}
+    now["updated"] = clock()
+    folder(name).mkdir(parents=True, exist_ok=True)
     _append(now)
     return now
 
@@ -145,5 +151,6 @@ def _append(now: dict) -> None:
         file.write(json.dumps(line) + "\n")
 
 
-def _now() -> str:
+def clock() -> str:
+    """Now, as records tell it; later times sort behind earlier ones."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -11,13 +11,33 @@ import signal
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
 from engine.models.controlled import ledger
 from engine.models.controlled.family import Member, with_seed
+from engine.registry import SpecError
 
 TRIES = 3  # seeds that a member with a gate may take
+
+
+def taught(member: Member, into: Path) -> bool:
+    """Whether the folder has the member's file, of its config and recipe, and its training's last
+    word is that this file is done.
+    """
+    from engine.models.controlled.checkpoint import header
+
+    path, last = into / f"{member.name}.safetensors", ledger.told(member.name) or {}
+    same = Path(last.get("file") or "").absolute() == path.absolute()
+    if last.get("state") != "done" or not same:
+        return False
+    try:
+        found = header(path)
+    except SpecError:
+        return False
+    recipe = replace(member.recipe, seed=last["seed"])  # a gate may have taken a further seed
+    return (found.config, found.recipe) == (member.config, recipe)
 
 
 def teach(
@@ -31,7 +51,7 @@ def teach(
 
     `watch` is told once a second how the members stand.
     """
-    spawn = get_context("spawn")
+    spawn, began = get_context("spawn"), ledger.clock()
     waiting, running = list(members), {}
     ends: dict[str, dict] = {}
     try:
@@ -43,32 +63,43 @@ def teach(
                 running[member.name] = process
             time.sleep(0.5)
             for name in [n for n, process in running.items() if not process.is_alive()]:
-                ends[name] = _last_word(name, running.pop(name).exitcode)
-            watch(_standing(members, ends))
+                process = running.pop(name)
+                ends[name] = _last_word(name, process.exitcode, process.pid, began)
+            watch(_standing(members, running, ends, began))
     except KeyboardInterrupt:
         for name in running:
             ledger.ask_to_stop(name)
         for name, process in running.items():
             process.join(60)
-            ends[name] = _last_word(name, process.exitcode)
-        watch(_standing(members, ends))
+            ends[name] = _last_word(name, process.exitcode, process.pid, began)
+        watch(_standing(members, running, ends, began))
         raise
     return [ends[member.name] for member in members]
 
 
-def _standing(members: list[Member], ends: dict[str, dict]) -> list[dict]:
-    known = {run["name"]: run for run in ledger.trainings()}
+def _standing(members: list[Member], running: dict, ends: dict, began: str) -> list[dict]:
+    """Each member's end, else what its own process tells; what an earlier run told is no news."""
+    known = {name: _told(name, process.pid, began) for name, process in running.items()}
     waiting = {"state": "waiting", "step": 0, "curve": []}
     return [ends.get(m.name) or known.get(m.name) or waiting | {"name": m.name} for m in members]
 
 
-def _last_word(name: str, code: int | None) -> dict:
+def _told(name: str, pid: int | None, began: str) -> dict | None:
+    """What that process told since then; None where it has said nothing yet."""
     now = ledger.told(name)
+    return now if now and now["pid"] == pid and now["updated"] >= began else None
+
+
+def _last_word(name: str, code: int | None, pid: int | None, began: str) -> dict:
+    now = _told(name, pid, began)
     if now and now["state"] != "running":
         return now
     if code is None:  # it still saves, and tells of itself when it ends
-        return {"name": name, "step": 0, "curve": []} | (now or {})
-    return ledger.lost(name, f"its process ended with code {code}; train it again to go on")
+        return now or {"name": name, "state": "running", "step": 0, "curve": []}
+    told = f"its process ended with code {code}"
+    if now is None:
+        return ledger.never_begun(name, f"{told} before it began")
+    return ledger.lost(name, f"{told}; train it again to go on")
 
 
 def lesson_room(member: Member, into: str, device: str) -> None:

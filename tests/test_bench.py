@@ -2,9 +2,11 @@
 
 import json
 
+import pytest
 from test_sweep import loaded  # noqa: F401  (a fixture)
 
 from engine.bench import controlled as bench_controlled
+from engine.bench import gpu as bench_gpu
 from engine.bench import run as bench
 from engine.bench import store as bench_store
 
@@ -59,3 +61,20 @@ def test_a_controlled_benchmark_is_timed_from_spec_to_report(monkeypatch):
     found = bench_controlled.measure()
     assert [unit for _, _, unit, _, _ in found] == ["s", "tok/s", "×"]
     assert all(value > 0 for _, value, _, _, _ in found)
+
+
+PARTS = ("controlled_rows", "in_fresh_process", "eviction_rows", "store_rows", "page_rows")
+
+
+@pytest.mark.parametrize("reason", ["", "no CUDA device"])
+def test_a_real_model_s_size_is_among_the_parts(monkeypatch, reason):
+    """Where the device is; elsewhere a sentence says why it is not."""
+    for name in (*PARTS, "shared_rows"):
+        monkeypatch.setattr(bench, name, lambda say: [])
+    monkeypatch.setattr(bench_gpu, "missing", lambda: reason)
+    monkeypatch.setattr(bench_gpu, "measure", lambda: [("throughput", 4.0, "×", "", None)])
+    said = []
+    rows = bench.bench(said.append)["rows"]
+    assert [row["name"] for row in rows] == ([] if reason else ["throughput"])
+    (told,) = said
+    assert told.endswith(reason or "a real model's size")

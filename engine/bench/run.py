@@ -42,6 +42,7 @@ def bench(say: Callable[[str], None] = print) -> dict:
         controlled_rows,
         in_fresh_process,
         eviction_rows,
+        gpu_rows,
         store_rows,
         page_rows,
         shared_rows,

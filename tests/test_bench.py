@@ -3,9 +3,12 @@
 import json
 
 import pytest
+import torch
+from test_bench_gpu import TINY
 from test_sweep import loaded  # noqa: F401  (a fixture)
 
 from engine.bench import controlled as bench_controlled
+from engine.bench import eviction as bench_eviction
 from engine.bench import gpu as bench_gpu
 from engine.bench import run as bench
 from engine.bench import store as bench_store
@@ -78,3 +81,20 @@ def test_a_real_model_s_size_is_among_the_parts(monkeypatch, reason):
     assert [row["name"] for row in rows] == ([] if reason else ["throughput"])
     (told,) = said
     assert told.endswith(reason or "a real model's size")
+
+
+@pytest.fixture(scope="module")
+def small():
+    return bench_gpu.random_model(TINY | {"vocab_size": 1200}, torch.float32, "cpu")
+
+
+def test_a_whole_event_of_rkv_is_timed_in_both_forms(small, monkeypatch):
+    monkeypatch.setattr(bench_eviction, "EVENTS", 2)
+    found = bench_eviction.rkv_event(small, tokens=80, every=16)
+    assert [name.split(", ")[-1] for name, *_ in found] == [
+        "closed form",
+        "literal form",
+        "literal ÷ closed form",
+    ]
+    assert all(name.startswith("one event of rkv, 80 tokens, 2 layers") for name, *_ in found)
+    assert all(value > 0 for _, value, *_ in found)

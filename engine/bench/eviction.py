@@ -1,4 +1,4 @@
-"""What forgetting costs: upkeep of the methods, one R-KV event, and decode through a small cache.
+"""What forgetting costs: upkeep of the methods, an R-KV event, and decode through a small cache.
 
 Ratios are taken within one run, step by step in turn, since machines drift.
 """
@@ -11,10 +11,12 @@ from typing import Any
 
 import torch
 
+from engine.eviction.decode import Decoder
+
 MODEL = "smollm2-135m"
 BUDGET, STEPS, PROMPT = 256, 160, 200
 SMALL, LONG, MIDDLE = 512, 4096, 2048
-EVENT_TOKENS = 2048
+EVENT_TOKENS, EVENTS = 2048, 5
 
 
 def missing() -> str:
@@ -30,7 +32,7 @@ def measure() -> list[tuple]:
     from engine.specs import ModelSpec
 
     loaded = load_model(ModelSpec(id=MODEL))
-    return [*upkeep(loaded), *rkv_event(), *long_decode(loaded)]
+    return [*upkeep(loaded), *rkv_redundancy(), *rkv_event(loaded), *long_decode(loaded)]
 
 
 def memory(kind: str, **options: Any) -> Any:
@@ -70,7 +72,7 @@ def upkeep(loaded: Any) -> list[tuple]:
     ]
 
 
-def rkv_event(layers: int = 30) -> list[tuple]:
+def rkv_redundancy(layers: int = 30) -> list[tuple]:
     """Redundancy of 2 048 keys in as many layers, in closed form and from the table of all pairs.
 
     Keys are random around a mean that they share, so that most have a twin, as real ones do.
@@ -93,7 +95,30 @@ def rkv_event(layers: int = 30) -> list[tuple]:
     return [
         (f"{told}, closed form", 1e3 * closed * layers, "ms", "", None),
         (f"{told}, literal form", 1e3 * literal * layers, "ms", "", None),
-        ("R-KV's literal form ÷ closed form", literal / closed, "×", "≥ 1", literal >= closed),
+        (f"{told}, literal ÷ closed form", literal / closed, "×", "≥ 1", literal >= closed),
+    ]
+
+
+def rkv_event(loaded: Any, tokens: int = EVENT_TOKENS, every: int = 128) -> list[tuple]:
+    """A whole event of R-KV in every layer of the model: judging, choosing what stays, dropping."""
+    found = {}
+    for form in ("closed", "literal"):
+        method = memory("rkv", budget=tokens - every, every=every, literal=form == "literal")
+        found[form] = Decoder(loaded, method, 1)
+        found[form].read(random_ids(loaded, tokens - 1, seed=1))
+    last, seconds = random_ids(loaded, 1), {form: [] for form in found}
+    for _ in range(EVENTS):
+        for form, decoder in found.items():
+            fork = decoder.fork()
+            fork.read(last)
+            (event,) = fork.events
+            seconds[form].append(event.seconds)
+    closed, literal = (statistics.median(seconds[form]) for form in ("closed", "literal"))
+    told = f"one event of rkv, {tokens} tokens, {len(loaded.facts.full_layers)} layers"
+    return [
+        (f"{told}, closed form", 1e3 * closed, "ms", "", None),
+        (f"{told}, literal form", 1e3 * literal, "ms", "", None),
+        (f"{told}, literal ÷ closed form", literal / closed, "×", "", None),
     ]
 
 
@@ -125,8 +150,6 @@ def _events(decoder: Any) -> float:
 
 
 def begun(loaded: Any, method: Any, prompt: int) -> Any:
-    from engine.eviction.decode import Decoder
-
     decoder = Decoder(loaded, method, 1)
     decoder.prefill(random_ids(loaded, prompt, seed=1))
     return decoder

@@ -88,6 +88,25 @@ def small():
     return bench_gpu.random_model(TINY | {"vocab_size": 1200}, torch.float32, "cpu")
 
 
+def test_decode_is_timed_over_a_whole_period_with_its_event(small, monkeypatch):
+    begun = []
+
+    def kept(*args, begin=bench_eviction.begun):
+        begun.append(begin(*args))
+        return begun[-1]
+
+    monkeypatch.setattr(bench_eviction, "begun", kept)
+    found = bench_eviction.long_decode(small, lengths=(130, 260), budget=96)
+    behind = [[e.seen - d.clock.prompt for e in d.events if e.seen > d.clock.prompt] for d in begun]
+    assert behind == [[12], [], [12], []]  # an eighth of 96; the full cache has none
+    assert [name.split(",")[0] for name, *_ in found] == [
+        "tokens/s ÷ full cache's",
+        "tokens/s ÷ full cache's",
+        "full cache's bytes ÷ its own",
+    ]
+    assert found[-1][1] == (260 + 12) / 95  # the most that it held between two events
+
+
 def test_a_whole_event_of_rkv_is_timed_in_both_forms(small, monkeypatch):
     monkeypatch.setattr(bench_eviction, "EVENTS", 2)
     found = bench_eviction.rkv_event(small, tokens=80, every=16)

@@ -231,7 +231,7 @@ class Results:
             return head | self.report(run)
         spec = self.spec(run.key)
         tail = {"written": run.written, "scan": self.scan(run)}
-        tail |= {"density": spec and density(spec), "cost": spec and cost(spec, run)}
+        tail |= {"density": spec and density(spec), "cost": spec and cost(spec, run, self.store)}
         return head | dict(self.report(run)) | tail
 
     def line(self, run: Run, values: dict, phrase: str, numbers: dict) -> dict:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.commands import kvpress, shown_decode
-from engine.commands.printing import cell, estimate, out, print_table, print_text
+from engine.commands.printing import cell, estimate, out, print_table, print_text, seconds
 
 
 def show(run: dict) -> None:
@@ -57,7 +57,13 @@ def _density(told: dict) -> None:
 
 
 def _costs(run: dict) -> None:
-    cost = run.get("cost") or {}
+    cost, told = run.get("cost") or {}, []
+    if isinstance(spent := cost.get("seconds"), int | float):
+        told.append(seconds(spent))
+    if isinstance(tokens := cost.get("tokens"), int):
+        told.append(f"{tokens} tokens read")
+    if told:
+        print_text(f"cost: {', '.join(told)}")
     if cost.get("kv_bytes"):
         saved = f"{cost['kv_bytes'] / 1e3:.1f} kB of {cost['kv_bytes_full'] / 1e3:.1f}"
         print_text(f"keys and values at the question: {saved} with the full cache")

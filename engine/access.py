@@ -19,12 +19,13 @@ from typing import Any
 from engine.registry import FieldError, SpecError
 
 TOKEN = "PHASESCOPE_TOKEN"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LEAST = 16  # characters of a token that somebody chose
 LOGIN = ("redirect_uri", "cookie_secret", "client_id", "client_secret", "server_metadata_url")
 # What a reader sends that changes nothing.
 ASKS = re.compile(r"/(preview|lengths|bundle|vary|runs/[0-9A-Za-z]{1,64}/(attention|trace))")
 # What nobody may do in a demo, which strangers share.
-OWNERS = re.compile(r"/(import(/.*)?|retention|training/.*)")
+OWNERS = re.compile(r"/(import(/.*)?|retention|training/.*|runs/[^/]+/cancel)")
 READ_ONLY = "this service is shared for reading: runs, views and notes stay as they are"
 DEMO = "this is a demo that others use too: nothing is edited, deleted or imported here"
 DEMO_SAMPLES, DEMO_TOKENS, DEMO_COPIES = 8, 60_000, 256

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from app import services
 from engine import access, cli, owner
 from engine.access import Access, check_host, chosen_token, login_files
+from engine.commands import processes
 from engine.decode import plan as decode_plan
 from engine.owner import Engine
 from engine.plan import plan
@@ -239,7 +240,27 @@ def test_what_a_demo_keeps_is_not_for_strangers_to_change(tmp_path):
         answer = client.patch(f"/views/{id}", json={"version": 1} | change)
         assert "nothing is edited, deleted" in told(answer, 403)
     assert client.get(f"/views/{id}").json()["version"] == 1
+    assert "nothing is edited" in told(client.post(f"/runs/{add_run(engine)}/cancel"), 403)
     engine.store.close()
+
+
+@pytest.mark.parametrize(
+    ("asks", "login", "hosts"),
+    [
+        ("", [], ["127.0.0.1", "localhost", "::1"]),
+        ("a-token-of-sixteen", [], ["*"]),
+        ("", ["secrets.toml"], ["*"]),
+    ],
+)
+def test_a_page_that_asks_nobody_who_he_is_answers_to_local_names(monkeypatch, asks, login, hosts):
+    """Else a site whose name is pointed at this machine would drive the page."""
+    seen = []
+    monkeypatch.setattr(processes, "_child", lambda command, more=None: seen.append(command))
+    monkeypatch.setattr("engine.access.login_files", lambda: login)
+    processes._dashboard(8501, "127.0.0.1", asks)
+    (command,) = seen
+    places = [i for i, word in enumerate(command) if word == "--server.allowedHosts"]
+    assert [command[i + 1] for i in places] == hosts
 
 
 def test_a_demo_queues_of_many_what_it_takes_and_says_why_not_the_others(tmp_path, monkeypatch):

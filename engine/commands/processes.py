@@ -134,6 +134,8 @@ def _service(children: list[subprocess.Popen], flags: list[str]) -> None:
 
 def _dashboard(port: int, host: str, asks: str) -> subprocess.Popen:
     """`asks`: the token that the page asks every reader for; "" where it asks for none."""
+    from engine.access import LOOPBACK, login_files
+
     options = {
         "server.address": host,
         "server.port": str(port),
@@ -141,6 +143,10 @@ def _dashboard(port: int, host: str, asks: str) -> subprocess.Popen:
         "browser.gatherUsageStats": "false",
     }
     command = [sys.executable, "-m", "streamlit", "run", str(APP)]
+    # A page that asks nobody who he is answers to this machine's names alone: a site that has its
+    # own name point here (DNS rebinding) would else drive it.
+    for name in ("*",) if asks or login_files() else LOOPBACK:
+        command += ["--server.allowedHosts", name]
     for name, value in options.items():
         command += [f"--{name}", value]
     return _child(command, {ASKS: asks})

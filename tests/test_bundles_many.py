@@ -205,6 +205,23 @@ def test_an_incomplete_import_is_replaced_with_its_files(bundle, runs, store):
     assert store.ask("select count(distinct run) from tokens") == [(3,)]
 
 
+def test_a_run_that_was_broken_off_comes_once_and_never_shrinks(tmp_path_factory, store):
+    there = Store(tmp_path_factory.mktemp("there"))
+    first, _ = fill(there)
+    there.change(first.id, status="cancelled")
+    larger = bundles.export_bundle(there, [there.run(first.id)])
+    with there.writing() as cursor:
+        cursor.execute("delete from answers where run = ? and sample = 0", [first.id])
+        cursor.execute("delete from tokens where run = ? and sample = 0", [first.id])
+    smaller = bundles.export_bundle(there, [there.run(first.id)])
+    there.close()
+    for bundle, added in ((smaller, True), (larger, True), (larger, False), (smaller, False)):
+        (told,) = bundles.import_bundle(store, bundle)["runs"]
+        assert told["added"] is added
+    (here,) = [run for run in store.runs_of(first.key) if run.asked]
+    assert store.counts(here.id).answers == first.answers_stored
+
+
 def test_maps_can_be_left_at_home(sender, runs, store):
     bundle = bundles.export_bundle(sender, runs, maps=False)
     assert not any("map" in name for name in parts(bundle))

@@ -153,8 +153,9 @@ def import_bundle(
 ) -> dict:
     """Check a bundle, then add its runs in one transaction: {runs: [{key, added}], view}.
 
-    Adds no run whose key and code version are stored already; raises SpecError naming the file that
-    is wrong.  `file`: the name under which it came; `check_view` may refuse a view by its meaning.
+    Adds no run of which as much is stored already under its code version; raises SpecError naming
+    the file that is wrong.  `file`: the name under which it came; `check_view` may refuse a view by
+    its meaning.
     """
     shipped = source == "preset"
     found = read_bundle(bundle, shipped, lambda part: _control_here(store, part) is not None)
@@ -168,8 +169,7 @@ def import_bundle(
     saved, removed, ids = [], [], {}
     try:
         with store.writing() as cursor:  # one at a time: twice the same adds nothing
-            told = [(pair, found.parts[pair[0]].about) for pair in found.runs]
-            wanted = [pair for pair, about in told if not _here(store, about, source)]
+            wanted = [p for p in found.runs if not _here(store, found.parts[p[0]], source)]
             for own, _ in wanted:
                 removed += _clear(store, cursor, found.parts[own].about, source)
             # A control travels with its runs: another machine's may differ in bits.
@@ -212,16 +212,24 @@ def _origin(bundle: bytes, file: str, made_by: str) -> dict:
     }
 
 
-def _here(store: Store, about: dict, source: str) -> bool:
-    """Whether the run is stored whole under this code version."""
+def _here(store: Store, part: Part, source: str) -> bool:
+    """Whether the run is stored under this code version: whole, or as much as the part has."""
+    about = part.about
     for have in store.runs_of(about["key"]):
         # A shipped result and the user's own stand side by side: only like hides like.
         like = (have.source == "preset") == (source == "preset")
         # Another bundle's control may have the same key; it is not this run and has no text.
-        whole = have.asked and have.status == "done"
-        if like and whole and have.code_version == about["code_version"]:
+        if not (like and have.asked and have.code_version == about["code_version"]):
+            continue
+        if have.status == "done":
             return True
+        if have.source == source and about["status"] != "done":
+            return _rows(tables(store, have)) >= _rows(part.tables)
     return False
+
+
+def _rows(held: dict) -> int:
+    return sum(table.num_rows for table in held.values())
 
 
 def _control_here(store: Store, part: Part) -> int | None:

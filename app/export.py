@@ -71,7 +71,7 @@ def menu(
             )
         st.download_button(
             "CSV",
-            lambda: (frame() if callable(frame) else frame).to_csv(index=False).encode(),
+            lambda: services.csv(frame() if callable(frame) else frame),
             file_name=f"phasescope-{name}.csv",
             mime="text/csv",
             key=f"csv-{name}",

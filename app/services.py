@@ -21,7 +21,7 @@ import pandas as pd
 import streamlit as st
 
 from engine import client as engine_client
-from engine.client import NotFound, Refused, ServiceFailed, Unavailable
+from engine.client import NotFound, Refused, ServiceFailed, Unavailable, table
 
 ACTIVE = ("queued", "running")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -179,9 +179,19 @@ def submit(spec: dict, title: str) -> Preview:
 
 
 def cancel(key: str) -> None:
-    with suppress(NotFound):  # it ended in the meantime
+    """Ask for an end; a refusal is told once, as a toast, and the page goes on."""
+    try:
         ask("cancel", key)
+    except NotFound:
+        pass  # it ended in the meantime
+    except Refused as refused:
+        st.session_state["view-told"] = reasons(refused)
     forget()
+
+
+def csv(frame: pd.DataFrame) -> bytes:
+    """A table to take away, with no text that a spreadsheet would run."""
+    return table(frame, "csv")
 
 
 def forget() -> None:

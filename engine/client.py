@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from engine import serving
+from engine.forms import FORMULA
 from engine.presets import find, read_toml
 from engine.presets import presets as read_presets
 from engine.transport import NotFound, Refused, ServiceFailed, Transport, Unavailable
@@ -287,13 +289,17 @@ def _name(name: str, what: str = "training") -> str:
 
 
 def table(rows: Any, form: str) -> bytes:
-    """A frame as "csv" or "parquet" bytes."""
+    """A frame as "csv" or "parquet" bytes; in CSV no text that a spreadsheet would run."""
     out = io.BytesIO()
     if form == "csv":
-        rows.to_csv(out, index=False)
+        rows.map(_inert).to_csv(out, index=False)
     else:
         rows.to_parquet(out, index=False)
     return out.getvalue()
+
+
+def _inert(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and re.match(FORMULA, cell) else cell
 
 
 def connect() -> Client:

@@ -239,7 +239,7 @@ def _design(subject: Opened) -> None:
     st.dataframe(shown, hide_index=True, width="stretch", height=260, key="opened-design")
     st.download_button(
         "CSV",
-        lambda: frame.to_csv(index=False).encode(),
+        lambda: services.csv(frame),
         f"phasescope-design-{subject.key}.csv",
         "text/csv",
         on_click="ignore",

@@ -56,7 +56,7 @@ def strips(subject: Subject) -> None:
     frame = pd.concat(table, ignore_index=True)
     st.download_button(
         "CSV",
-        lambda: frame.to_csv(index=False).encode(),
+        lambda: services.csv(frame),
         "phasescope-compare-tokens.csv",
         "text/csv",
         key="compare-tokens-csv",

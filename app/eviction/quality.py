@@ -7,7 +7,7 @@ from html import escape
 import pandas as pd
 import streamlit as st
 
-from app import export, state
+from app import export, services, state
 from app.eviction import claims, costs, frames, published
 from app.eviction.subject import Subject
 from app.figures.budget import MEASURES as NAMES
@@ -199,7 +199,7 @@ def _table(subject: Subject) -> None:
     )
     st.download_button(
         "CSV",
-        lambda: frame[held].to_csv(index=False).encode(),
+        lambda: services.csv(frame[held]),
         f"{subject.key}-methods.csv",
         "text/csv",
         key="numbers-csv",

@@ -66,7 +66,7 @@ def top_tokens(subject: Subject) -> None:
     )
     st.download_button(
         "CSV",
-        lambda: frame.to_csv(index=False).encode(),
+        lambda: services.csv(frame),
         "phasescope-top-tokens.csv",
         "text/csv",
         on_click="ignore",
@@ -158,7 +158,7 @@ def design(subject: Subject) -> None:
         )
         st.download_button(
             "CSV",
-            lambda: frame.to_csv(index=False).encode(),
+            lambda: services.csv(frame),
             "phasescope-design.csv",
             "text/csv",
             on_click="ignore",

@@ -42,9 +42,12 @@ def actions(chosen: pd.DataFrame) -> None:
                 icon_position="right",
                 query_params={"key": keys[0]},
             )
+        moving = bool(chosen["status"].isin(services.ACTIVE).any())
         st.download_button(
             "Export" if len(keys) == 1 else f"Export {len(keys)} runs",
-            lambda: services_sharing.export(keys, sharing.opened()),
+            (lambda: services_sharing.export(keys, sharing.opened())) if not moving else b"",
+            disabled=moving,
+            help="A run at work is exported once it has ended" if moving else None,
             file_name=f"phasescope-{keys[0] if len(keys) == 1 else 'runs'}.zip",
             mime="application/zip",
             on_click="ignore",
@@ -107,6 +110,10 @@ def _ask_delete(chosen: pd.DataFrame) -> None:
                 names = joined([f"“{view['name']}”" for view in lost["views"]])
                 noun = "view loses" if len(lost["views"]) == 1 else "views lose"
                 text("error", f"{row['name']}: the {noun} its numbers: {names}.")
+            words = [noun for noun in ("note", "tags") if lost[noun]]
+            if words and lost["source"] != "preset":
+                goes = "go" if "tags" in words else "goes"
+                text("note", f"{row['name']}: its {joined(words)} {goes} too.")
             if lost["control_of"]:
                 n = count(len(lost["control_of"]), "run")
                 text("note", f"{row['name']}: its rows stay as the control of {n}.")

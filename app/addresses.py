@@ -18,7 +18,8 @@ TABLES = {
 FORMS = ("json", "csv", "parquet")
 TOLD = (
     "Each asks for the service's token, in the header or as ?token=. It lies in service.json of "
-    "the state folder, readable by its owner alone. All addresses are listed at /docs."
+    "the state folder, readable by its owner alone. All addresses are listed at /docs. The service "
+    "answers on the machine that it runs on, also where this page is shared with others."
 )
 
 
@@ -46,8 +47,9 @@ def of_run(key: str, kind: str) -> str:
 
 def of_view(id: str) -> None:
     """Where a view lies as data, for whoever sees the page."""
-    address = f"{services.address()}/views/{id}.json"
-    st.link_button("JSON", address, type="tertiary", help=f"For scripts. {TOLD}")
+    for form in FORMS:
+        address = f"{services.address()}/views/{id}.{form}"
+        st.link_button(form.upper(), address, type="tertiary", help=f"For scripts. {TOLD}")
 
 
 def _line(path: str, forms: Sequence[str]) -> str:

@@ -181,9 +181,9 @@ def _edit(view: dict) -> None:
             words = {"name": name, "note": note, "tags": split(tags)}
             _change(place, view, read["version"], "Saved", **words)
         if st.button("Lock", key=f"{place}-lock", help="Nobody changes it until it is unlocked"):
-            _change(place, view, view["version"], "Locked", locked=True)
+            _change(place, view, read["version"], "Locked", locked=True)
         if st.button("Delete", key=f"{place}-delete"):
-            _change(place, view, view["version"], "", deleted=True)
+            _change(place, view, read["version"], "", deleted=True)
 
 
 def _change(place: str, view: dict, version: int, words: str, **changes) -> None:

@@ -237,12 +237,17 @@ def _version(values: dict) -> int:
 
 
 def losses(engine: Engine, key: str) -> dict:
-    """What deleting a run would take from others: {views, controls, rows}."""
+    """What deleting a run would take: {views, controls, rows, note, tags}."""
     run = find(engine, key)
     views = [{"id": v.id, "name": v.name} for v in engine.store.views_of(key)]
     kept = engine.store.leaning(key)
     rows = {"answers": run.answers_stored, "tokens": run.tokens_stored}
-    return {"key": key, "views": views, "control_of": kept, "rows": rows, "source": run.source}
+    words = engine.store.run_note(run.key)
+    return {"key": key, "views": views, "control_of": kept, "rows": rows} | {
+        "source": run.source,
+        "note": words.note,
+        "tags": list(words.tags),
+    }
 
 
 # ---- over HTTP

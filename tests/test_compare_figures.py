@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 
@@ -10,6 +11,7 @@ import pandas as pd
 import pytest
 from fake_compare import FakeCompare
 
+from app import services
 from app.compare import claims, frames, table
 from app.compare.address import Asked
 from app.compare.subject import Subject
@@ -252,3 +254,28 @@ def test_runs_of_one_reason_are_told_together(client):
     three = subject(client, client.eight()[:3])
     assert three.apart("timeline") == "Only decode runs keep a timeline."
     assert three.apart("curve") == ""
+
+
+def test_numbers_of_two_measures_are_not_subtracted(eight):
+    told = copy.deepcopy(eight.told)
+    for run, measure in zip(told["runs"], ("accuracy", "accuracy", "joint"), strict=False):
+        run["measure"] = measure
+    mixed = Subject(eight.asked, told | {"runs": told["runs"][:3]}, ())
+    body = table.table(mixed, LIGHT, every=False, progress={})
+    (mean,) = re.findall(r'<tr><th scope="row">Mean</th>.*?</tr>', body)
+    assert [bool(diff) for diff in re.findall(r"<i>(.*?)</i>", mean)] == [False, True, False]
+    assert "Mean accuracy" not in body
+
+
+def test_the_grey_line_is_of_the_same_copies_only_where_it_is(eight):
+    assert "Grey: full cache on the same copies" in claims.note(eight, "curves")
+    told = copy.deepcopy(eight.told)
+    told["fields"].append({"field": "seed", "label": "Seed", "values": [], "differs": True})
+    other = Subject(eight.asked, told, ())
+    assert "Grey: full cache, of other copies than some" in claims.note(other, "curves")
+
+
+def test_no_table_that_is_taken_away_holds_a_formula():
+    frame = pd.DataFrame({"token": ["=1+1", "-x", " -y", "5"], "value": [-1.5, 2, 3, 4]})
+    lines = services.csv(frame).decode().splitlines()
+    assert lines == ["token,value", "'=1+1,-1.5", "'-x,2.0", " -y,3.0", "5,4.0"]

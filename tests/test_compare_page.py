@@ -190,6 +190,15 @@ def test_more_values_than_stand_side_by_side_are_refused(client):
     assert "9 values: at most 8 runs" in html(at)
 
 
+def test_all_that_was_run_stands_there_before_the_run_that_was_varied(client):
+    at = opened("tune", runs=",".join(two(client)))
+    field = at.text_input(key=f"c:vary-values-{two(client)[0]}-memory.window")
+    field.set_value("5,6,7,8,9,10,11,12").run()
+    at.button(key="c:vary-go").click().run()
+    assert address(at, "runs").split(",") == [run["key"] for run in client.varied]
+    assert len(client.varied) == 8
+
+
 def test_two_texts_are_told_apart_literally(client):
     body = html(page(runs=",".join(two(client)), text="worst"))
     assert "3 places differ." in body

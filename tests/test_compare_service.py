@@ -199,8 +199,9 @@ def test_runs_that_cannot_be_paired_say_which_field_and_the_rest_is_compared(her
 
 def test_charts_say_whom_they_leave_out(here):
     axes = here.client.compare(keys("w4s4", "w8s8", "other"), SPECS["w4s4"].key)["axes"]
-    assert axes["curve"]["keys"] == keys("w4s4", "other")
+    assert axes["curve"]["keys"] == keys("w4s4")
     assert "16 residues, not 8" in axes["curve"]["reason"]
+    assert "task banner, not access_code" in axes["curve"]["reason"]
     assert "another task" in axes["tokens"]["reason"]
     assert axes["attention"]["ok"] is True
     assert axes["timeline"] == {

@@ -7,7 +7,7 @@ import decode_runs
 import pytest
 import streamlit as st
 from comparing import curve, spec, store_run
-from inprocess import opened
+from inprocess import html, opened
 
 from app import services
 from app.compare.vary import fields, first, grid
@@ -18,6 +18,7 @@ SPECS = {
     "wide": spec(memory={"kind": "pooled", "window": 8, "stride": 8, "gate": "onehot"}, modulus=16),
     "hand": spec(memory={"kind": "pooled", "gate": "hand", "weights": [0.7, 0.1, 0.1, 0.1]}),
     "evicting": spec(memory={"kind": "h2o", "budget": 48}),
+    "full": spec(memory={"kind": "full"}),
     "decode": decode_runs.make(),
     "small": decode_runs.make(methods=[{"kind": "streaming"}], budgets=[8]),
     "shares": decode_runs.make(unit="kept", budgets=[0.5]),
@@ -28,6 +29,7 @@ SPECS = {
 def here(tmp_path_factory, smol):
     found = comparing.Here(tmp_path_factory.mktemp("vary-page-home"))
     store_run(found.store, SPECS["pooled"], curve(4, 0.2))
+    store_run(found.store, SPECS["full"], curve(4, 0.0))
     made = SPECS["decode"]  # its spec is enough for the form
     found.store.remember(made)
     run = found.store.open_run(made.key, run_version(made.model), asked=True, kind="decode")
@@ -76,3 +78,16 @@ def test_the_form_offers_them(pages, name, field):
     (frame,) = [f.value for f in at.dataframe if "makes" in f.value]
     assert len(frame) == len(given.split(",")) > 1
     assert "refused" not in set(frame[""])
+
+
+def test_a_run_that_stands_alone_is_varied_too(pages):
+    key = SPECS["full"].key
+    at = opened("compare", runs=key)
+    assert not at.exception
+    assert "alone has no control" in html(at)
+    at.session_state["c:open-tune"] = True
+    at.run()
+    at.selectbox(key="c:vary-field").set_value("seed").run()
+    assert not at.exception
+    (frame,) = [f.value for f in at.dataframe if "makes" in f.value]
+    assert len(frame) == 3

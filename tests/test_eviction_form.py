@@ -51,7 +51,7 @@ def test_shares_are_a_unit_too(client):
     assert said.rstrip('"').endswith("compression_ratio is a share of the prompt alone")
     help = next(f["help"] for f in decode_schema()["settings"] if f["name"] == "unit")
     assert "share of prompt and steps" in help
-    assert "compression_ratio is of the prompt alone" in help
+    assert "of the prompt alone, as kvpress's compression_ratio" in help
 
 
 def test_methods_are_added_left_out_and_set(client):

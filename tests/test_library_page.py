@@ -202,6 +202,16 @@ def test_a_changed_page_says_so_and_another_writer_is_not_overwritten(client, en
     assert at.text_input(key=f"{place}-name").value == "Renamed elsewhere"
 
 
+@pytest.mark.parametrize("press", ["lock", "delete"])
+def test_what_was_changed_elsewhere_is_neither_locked_nor_deleted_unseen(client, press):
+    id = client.save_view("library", {"q": "made"}, "Mine")["id"]
+    at = opened("library", q="made", view=id)
+    client.edit_view(id, 1, name="Renamed elsewhere")
+    at.button(key=f"view-edit-{id}-{press}").click().run()
+    assert "changed elsewhere" in html(at)
+    assert (client.view(id)["name"], client.view(id)["locked"]) == ("Renamed elsewhere", False)
+
+
 def test_who_sets_the_retention_second_is_told(client):
     at = opened("library")
     client.keep_for(30, None)
@@ -282,7 +292,8 @@ def test_a_view_leaves_with_its_runs_and_is_linked_where_it_comes_in(client, eng
     key = add_run(engine)
     view = client.save_view("explore", {"key": key}, "Mine", note="told")["view"]
     at = opened("library", view=view["id"])
-    assert [b.proto.url for b in at.get("link_button")] == [f"{client.url}/views/{view['id']}.json"]
+    forms = [f"{client.url}/views/{view['id']}.{form}" for form in ("json", "csv", "parquet")]
+    assert [b.proto.url for b in at.get("link_button")] == forms
     bundle = downloads["Bundle"]()
     client.edit_view(view["id"], 1, deleted=True)
     client.delete(key)
@@ -300,7 +311,8 @@ def test_a_reader_finds_a_view_s_address_and_its_bundle(client, engine, download
     view = client.save_view("explore", {"key": add_run(engine)}, "Mine")["view"]
     monkeypatch.setattr(type(client), "health", lambda self: {"read_only": True})
     at = opened("library", view=view["id"])
-    assert [b.proto.url for b in at.get("link_button")] == [f"{client.url}/views/{view['id']}.json"]
+    forms = [f"{client.url}/views/{view['id']}.{form}" for form in ("json", "csv", "parquet")]
+    assert [b.proto.url for b in at.get("link_button")] == forms
     assert "Bundle" in downloads
 
 

@@ -74,8 +74,10 @@ def _all(n: int) -> str:
 def note(subject: Subject, chart: str) -> str:
     name = subject.base["name"]
     if name == "Full cache":
-        plain = {"tokens": "the full cache"}
-        name = plain.get(chart, "full cache on the same copies")
+        differ = {row["field"].split(".")[0] for row in subject.told["fields"] if row["differs"]}
+        same = not differ & {"task", "seed", "protocol"}
+        plain = "full cache on the same copies" if same else "full cache, of other copies than some"
+        name = "the full cache" if chart == "tokens" else plain
     return NOTES[chart].format(base=name)
 
 

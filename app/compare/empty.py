@@ -8,7 +8,7 @@ from typing import NamedTuple
 import streamlit as st
 
 from app import services, state
-from app.compare import address, head
+from app.compare import address, head, vary
 from app.compare.subject import Subject
 from app.figures.theme import look_of
 from app.figures.thumbnails import sparkline
@@ -71,6 +71,8 @@ def empty(subject: Subject) -> None:
         if subject.asked.keys:
             head.chosen(subject)
         head.drawer("Add a run", "add", head.add, subject, "secondary")
+        if subject.asked.keys and not state.read_only() and vary.own(subject):
+            head.drawer("Vary", "tune", vary.vary, subject)
     st.space("small")
     suggestions()
 

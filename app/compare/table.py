@@ -105,10 +105,12 @@ def measures(runs: list[dict]) -> list[tuple[str, Callable[[dict], str], str | N
     kinds = {run.get("measure") for run in runs if run.get("kind") != "decode"}
     for name, label in MEASURES.items():
         if any(run["numbers"].get(name) is not None for run in runs):
-            if name == "mean" and kinds and kinds <= set(PROBABILITY):
+            if name == "mean" and len(kinds) > 1 and not kinds <= set(PROBABILITY):
+                label = "Mean"
+            elif name == "mean" and kinds and kinds <= set(PROBABILITY):
                 label = "Mean probability"
-            elif name == "mean" and SCORE in kinds:
-                label = "Mean score" if kinds == {SCORE} else "Mean"
+            elif name == "mean" and kinds == {SCORE}:
+                label = "Mean score"
             diff = None if name == "gap_null" else name
             out.append((label, lambda run, n=name: number(run["numbers"].get(n)), diff))
     if any(run["numbers"].get("period_p") is not None for run in runs):
@@ -170,7 +172,8 @@ def _row(label: str, runs: list[dict], show: Callable[[dict], str], diff: str | 
     for i, run in enumerate(runs):
         own = run["numbers"].get(diff) if diff else None
         beside = ""
-        if i and own is not None and base is not None and run["kind"] == runs[0]["kind"]:
+        alike = all(run.get(name) == runs[0].get(name) for name in ("kind", "measure"))
+        if i and own is not None and base is not None and alike:
             shown = number(own - base)
             beside = shown if shown == "0" or own < base else f"+{shown}"
         told = "…" if moving(run) and show(run) == NOTHING else show(run)

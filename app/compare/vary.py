@@ -42,13 +42,19 @@ DECODE = {
 LISTS = {"budget": "budgets", "method": "methods"}  # in a decode spec: one value makes one run
 
 
+def own(subject: Subject) -> dict[str, str]:
+    """key → name of the runs whose fields may be varied; one that stands alone too."""
+    runs = [run for run in subject.runs if not run.get("is_control")]
+    if subject.told is None:
+        found = map(services.run, subject.asked.keys)
+        runs = [run | {"name": run["title"]} for run in found if run]
+    return {run["key"]: run["name"] for run in runs if run["kind"] != FOREIGN}
+
+
 def vary(subject: Subject) -> None:
     """The form of the popover."""
-    own = [run for run in subject.runs if run["kind"] != FOREIGN]
-    runs = {run["key"]: run for run in own if not run.get("is_control")}
-    key = st.selectbox(
-        "Run", list(runs), format_func=lambda k: runs[k]["name"], key="c:vary-run", width=340
-    )
+    runs = own(subject)
+    key = st.selectbox("Run", list(runs), format_func=runs.get, key="c:vary-run", width=340)
     spec = services.spec(key) or {}
     offered = fields(spec)
     field = st.selectbox(
@@ -93,7 +99,8 @@ def vary(subject: Subject) -> None:
                 text("error", told)
             if answer.get("errors"):
                 return
-        address.write(list(dict.fromkeys([key, *made]))[:MOST])
+        both = list(dict.fromkeys([key, *made]))
+        address.write(both if len(both) <= MOST else made)  # all that was run, before its origin
         st.rerun()
 
 

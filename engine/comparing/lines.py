@@ -295,6 +295,9 @@ def _curve(line: Line, base: Line, run: dict) -> str:
         return "a document pair has two copies and no phases"
     if other and own.modulus != other.modulus:
         return f"{own.modulus} residues, not {other.modulus}"
+    task, usual = (one.values.get("task") or {} for one in (line, base))
+    if other and task.get("kind") != usual.get("kind"):
+        return f"task {task.get('kind')}, not {usual.get('kind')}"
     return ""
 
 

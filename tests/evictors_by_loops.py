@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import torch
 from eviction_by_loops import Run, clusters, combine, cosine, farthest, softmax, turned
 
 
@@ -247,10 +248,12 @@ class Beacon(Run):
         self.frozen = []
         for h in range(self.heads):
             past, kind, count = list(self.q[h][:until]), self.o["selector"], self.n_beacon
-            if not count or (not past and kind in ("naive", "centroids", "nearest")):
+            if not count or (not past and kind in ("naive", "centroids", "nearest", "random")):
                 own = []
             elif kind == "naive":
                 own = [past[i] for i in farthest(past, count)]
+            elif kind == "random":
+                own = [past[i] for i in self.drawn(h, until)]
             elif kind == "centroids":
                 own = clusters(past, count)[0]
             elif kind == "nearest":
@@ -258,6 +261,13 @@ class Beacon(Run):
             else:
                 own = list(self.buffer[h])
             self.frozen.append(own)
+
+    def drawn(self, head, until):
+        """Places of the largest numbers of the row's own stream, as many as there are beacons."""
+        stream = torch.Generator().manual_seed(self.o["row"] * 1_000_003 + until)
+        noise = torch.rand(self.o["layers"], self.heads, until, generator=stream)
+        own = noise[self.o["layer"], head].tolist()
+        return sorted(sorted(range(until), key=lambda i: -own[i])[: self.n_beacon])
 
     def scores(self, kv):
         self.freeze(self.seen)

@@ -45,7 +45,7 @@ class Stub(nn.Module):
         return self
 
     def forward(self, ids, cache, use_cache, position_ids):
-        where = position_ids[0]
+        where = ids[0]  # a token's id is its place in the text, wherever the cache rotates it
         cos, sin = self.rotary_emb(self.q, position_ids)
         for layer, module in enumerate(self.attentions):
             q, k = (

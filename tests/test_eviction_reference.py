@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from eviction_by_loops import clusters, farthest, replay
+from eviction_by_loops import clusters, farthest, replay, turned
 from evictors_by_loops import METHODS
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -45,16 +45,30 @@ def run(loaded, memory, prompt, pieces):
     rows = loaded.model.q.shape[1]
     decoder = Decoder(loaded, memory, rows)
     spy = decoder.state = Spy(decoder.state)
-    ids = torch.zeros(rows, LENGTH, dtype=torch.int64)
+    ids = torch.arange(LENGTH).expand(rows, -1)
     if prompt:
         decoder.prefill(ids[:, :prompt])
     for start in range(prompt, LENGTH, pieces):
         decoder.read(ids[:, start : start + pieces])
+    stands(loaded, decoder)
     kept = {(seen, layer): index for seen, all in spy.kept for layer, index in enumerate(all)}
     return {
         (seen, layer): (places, votes, kept[seen, layer])
         for (layer, seen, votes), places in zip(spy.scores, spy.places, strict=True)
     }
+
+
+def stands(loaded, decoder):
+    """Every key that is held at the end is its own token's, at its place in the text or the cache.
+
+    Of the last layer and row.
+    """
+    layer, k = decoder.kept_layers[-1], loaded.model.k[-1, -1]
+    for head, positions in enumerate(layer.positions[-1].tolist()):
+        own = k[head // decoder.repeat].numpy()
+        places = range(len(positions)) if decoder.slots else positions
+        expected = [turned(own[p], at) for p, at in zip(positions, places, strict=True)]
+        np.testing.assert_allclose(layer.keys[-1, head].numpy(), expected, atol=1e-9)
 
 
 def compare(kind, options, shape, seed, prompt, pieces):
@@ -65,6 +79,7 @@ def compare(kind, options, shape, seed, prompt, pieces):
     loaded = stub(2, 2, heads, kv_heads, length=LENGTH, seed=seed)
     found = run(loaded, memory, prompt, pieces)
     told = {name: getattr(memory, name) for name in memory.__dataclass_fields__}
+    told |= {"layer": seed % 4 // 2, "layers": 2, "row": seed % 2}
     q, k = loaded.model.q.numpy(), loaded.model.k.numpy()
     if memory.per_query_head:
         k = k.repeat(heads // kv_heads, 2)
@@ -93,7 +108,7 @@ OPTIONS = {
             "n_beacon": st.sampled_from([0, 2, 3, 4, 7]),  # 1 of 2 points is always a tie
             "n_recent": st.integers(0, 14),
             "selector": st.sampled_from(
-                ["continual", "continual", "naive", "centroids", "nearest", "initial", "recent"]
+                [*["continual"] * 2, "naive", "centroids", "nearest", "random", "initial", "recent"]
             ),
             "over_queries": st.sampled_from(["max", "mean"]),
             "over_heads": st.sampled_from(["max", "mean"]),
@@ -149,7 +164,12 @@ OPTIONS = {
         }
     ),
     "streaming": st.fixed_dictionaries(
-        {"budget": BUDGETS, "every": EVERY, "sinks": st.integers(0, 5)}
+        {
+            "budget": BUDGETS,
+            "every": EVERY,
+            "sinks": st.integers(0, 5),
+            "positions": st.sampled_from(["original", "cache"]),
+        }
     ),
     "tova": st.fixed_dictionaries({"budget": BUDGETS, "every": EVERY}),
     "keydiff": st.fixed_dictionaries({"budget": st.integers(2, 40), "every": EVERY}),
@@ -173,7 +193,9 @@ def test_a_method_keeps_what_its_definition_keeps(kind):
     agree()
 
 
-@pytest.mark.parametrize("selector", ["continual", "naive", "centroids", "nearest", "initial"])
+@pytest.mark.parametrize(
+    "selector", ["continual", "naive", "centroids", "nearest", "random", "initial"]
+)
 @pytest.mark.parametrize("pieces", [1, 9])
 def test_a_cycle_that_begins_before_any_query_has_only_recent_ones(selector, pieces):
     """A window of recent queries longer than the budget: the first k-means had no points."""
@@ -255,7 +277,7 @@ def test_winners_name_the_head_and_the_query_of_the_largest_weight():
         memory = MEMORIES.build({"kind": kind, "budget": 40, **options})
         loaded = stub(1, 1, 4, 2, length=LENGTH, seed=3)
         decoder = Decoder(loaded, memory, 1, watch=(0, 0))
-        decoder.read(torch.zeros(1, LENGTH, dtype=torch.int64))
+        decoder.read(torch.arange(LENGTH)[None])
         detail = decoder.events[0].detail
         count = len(detail.observers)
         assert detail.winner.max() < 2 * count

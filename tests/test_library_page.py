@@ -202,6 +202,14 @@ def test_a_changed_page_says_so_and_another_writer_is_not_overwritten(client, en
     assert at.text_input(key=f"{place}-name").value == "Renamed elsewhere"
 
 
+def test_what_goes_with_a_run_is_told_before_it_is_deleted(client, engine):
+    key = add_run(engine)
+    assert client.losses(key)["note"] == ""
+    client.write_note(key, 0, note="mine", tags=["keep"])
+    lost = client.losses(key)
+    assert (lost["note"], lost["tags"], lost["key"]) == ("mine", ["keep"], key)
+
+
 @pytest.mark.parametrize("press", ["lock", "delete"])
 def test_what_was_changed_elsewhere_is_neither_locked_nor_deleted_unseen(client, press):
     id = client.save_view("library", {"q": "made"}, "Mine")["id"]

@@ -301,14 +301,6 @@ def test_notes_and_tags_of_a_run_outlive_another_version_of_it(http, engine):
     assert line["rows"] == len(PAIRS) + engine.store.counts(engine.store.runs_of(key)[-1].id).tokens
 
 
-def test_what_goes_with_a_run_is_told_before_it_is_deleted(http, engine):
-    key = add_run(engine)
-    assert http.get(f"/runs/{key}/losses").json()["note"] == ""
-    http.patch(f"/runs/{key}/note", json={"version": 0, "note": "mine", "tags": ["keep"]})
-    lost = http.get(f"/runs/{key}/losses").json()
-    assert (lost["note"], lost["tags"], lost["key"]) == ("mine", ["keep"], key)
-
-
 def test_retention_takes_what_is_old_and_unmarked(http, engine):
     old = add_run(engine, age_days=40)
     young = add_run(engine, age_days=2, samples=4)

@@ -138,7 +138,7 @@ def _bytes(made: Any, line: Line, block: dict) -> dict:
         return {"kv_bytes": only["bytes"], "bytes_per_token": only["bytes_per_token"]}
     if not line.sweep:
         return nothing
-    length = getattr(line.spec.task, "places", None) or made.length(line)
+    length = getattr(line.spec.task, "places", None) or (made.length(line) or 1) - 1
     if not length:
         return nothing
     held = made.kept.get(("bytes", line.key, length), lambda: _held(line.spec, length))

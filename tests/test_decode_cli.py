@@ -35,6 +35,10 @@ def test_a_decode_run_on_the_command_line(call, tmp_path):  # noqa: F811
     assert code == 0
     for word in ("nll", "recall", "beacon", "events", "kB"):
         assert word in out
+    lines = out.splitlines()
+    head, full, beacon = next(lines[i : i + 3] for i, x in enumerate(lines) if "removed" in x)
+    assert head.split()[:4] == ["method", "budget", "kept", "removed"]
+    assert [row.split()[2:4] for row in (full, beacon)] == [["1.000", "0.000"], ["0.173", "0.827"]]
     code, out, _ = call("runs", "--json")
     assert result["key"] in [run["key"] for run in json.loads(out)["runs"]]
     table = tmp_path / "rows.csv"

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from app.eviction import frames
-from app.figures.budget import against_budget, budget_panel, pareto
+from app.figures.budget import against_budget, budget_panel, hover, pareto
 from app.figures.costs import held, latency
 from app.figures.marks import mark
 from app.figures.observed import cosine, coverage, distances, pca
@@ -217,9 +217,23 @@ def test_lines_over_mean_resident_tokens_with_the_full_cache_in_grey():
     assert any(t.startswith("b<br>") for t in texts(fig))
     ribbons = [t for t in fig.data if t.fill == "toself"]
     assert len(ribbons) == 1  # one budget alone has no ribbon
-    hover = traces_of(fig, "a")[0].text[0]
-    assert "peak 96" in hover
-    assert "kB" in hover
+    card = traces_of(fig, "a")[0].text[0]
+    assert "peak 96" in card
+    assert "kB" in card
+    assert "removed" not in card  # without a share there is none to tell
+
+
+def test_a_hover_card_tells_how_much_is_kept_and_removed():
+    row = arm("a", 96, 0.5, kept_share=0.236, removed_share=0.764)
+    card = hover(row).split("<br>")
+    assert card[:2] == ["a, budget 96 tokens", "23.6 % of prompt and steps kept, 76.4 % removed"]
+    many = pd.DataFrame([row, arm("b", 96, 0.4, 1, kept_share=0.236, removed_share=0.764)])
+    for fig in (
+        against_budget(many, None, measure="recall"),
+        budget_panel(many.head(1), many, None, measure="recall"),
+        pareto(many, None, measure="recall"),
+    ):
+        assert "76.4 % removed" in traces_of(fig, "a")[0].text[0]
 
 
 def test_likelihoods_fit_their_axis_and_nothing_is_told():

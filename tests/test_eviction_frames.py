@@ -94,9 +94,17 @@ def test_unscored_tokens_are_left_out_and_likelihood_is_negated():
 
 def test_bytes_of_an_arm_hold_the_methods_own_state():
     arm = {"arm": 1, "label": "a", "budget": 96, "recall": 0.5, "mean_resident": 90}
-    arm |= {"mean_bytes": 1000, "peak_bytes": 1200, "state_bytes": 50, "pareto_recall": True}
+    arm |= {
+        "kept_share": 0.75,
+        "removed_share": 0.25,
+        "mean_bytes": 1000,
+        "peak_bytes": 1200,
+        "state_bytes": 50,
+        "pareto_recall": True,
+    }
     row = frames.measured([arm], ["a"], "recall", LIGHT).iloc[0]
     assert (row["bytes"], row["peak_bytes"], row["front"]) == (1050, 1250, True)
+    assert (row["kept_share"], row["removed_share"]) == (0.75, 0.25)
     assert not len(frames.measured([arm | {"recall": None}], ["a"], "recall", LIGHT))
     assert frames.control(None, "recall") is None
 

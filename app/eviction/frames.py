@@ -216,7 +216,8 @@ def likelihood(trace: dict) -> pd.DataFrame:
 
 
 def measured(arms: list[dict], labels: list[str], measure: str, look: Look) -> pd.DataFrame:
-    """One row an arm: label, budget, value, low, high, resident, peak, bytes, peak_bytes, mark.
+    """One row an arm: label, budget and its shares, value, low, high, resident, peak, bytes,
+    peak_bytes, mark.
 
     bytes and peak_bytes hold the method's own state too; front: beaten by no other in both.
     """
@@ -229,6 +230,8 @@ def measured(arms: list[dict], labels: list[str], measure: str, look: Look) -> p
                 "arm": arm["arm"],
                 "label": arm["label"],
                 "budget": arm["budget"],
+                "kept_share": arm.get("kept_share"),
+                "removed_share": arm.get("removed_share"),
                 "value": arm.get(measure),
                 "low": arm.get(f"{measure}_low"),
                 "high": arm.get(f"{measure}_high"),

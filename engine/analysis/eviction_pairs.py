@@ -19,6 +19,7 @@ import pandas as pd
 from engine.analysis.intervals import percentile, resample, resampled_means, wilson
 
 LEVEL = 0.05
+POOLED, NEAR = "pooled", 0.02  # by how much of an asked budget a mean may miss it and be compared
 EXACT = 12  # up to this many prompts all sign patterns are tried
 DRAWS = 10_000
 STEP = 2_000  # sign patterns that are held as floats at once
@@ -212,14 +213,30 @@ def corrected(rows: list[dict]) -> list[dict]:
     return rows
 
 
+def compared_at(arms: list[dict]) -> list[float | None]:
+    """Arm by arm the budget at which it is compared: the one that was asked.
+
+    A pooled memory's options alone decide what it holds: the asked budget next to it, within 2 %,
+    else its own mean.
+    """
+    asked = {a["budget"] for a in arms if a.get("kind") != POOLED} - {None}
+    found = []
+    for arm in arms:
+        budget = arm["budget"]
+        if arm.get("kind") == POOLED and budget is not None:
+            near = [b for b in asked if abs(budget - b) <= NEAR * b]
+            budget = min(near, key=lambda b: (abs(budget - b), b), default=budget)
+        found.append(budget)
+    return found
+
+
 def at_equal_budget(cells: dict[str, Cells], arms: list[dict], seed: int = 0) -> list[dict]:
-    """All pairs of arms that were asked for one budget; Holm within each measure."""
-    rows = []
-    budgets = sorted({arm["budget"] for arm in arms if arm["budget"] is not None})
+    """All pairs of arms that are compared at one budget; Holm within each measure."""
+    rows, at = [], compared_at(arms)
     for measure, table in cells.items():
         family = []
-        for budget in budgets:
-            own = [k for k, arm in enumerate(arms) if arm["budget"] == budget]
+        for budget in sorted(set(at) - {None}):
+            own = [k for k, where in enumerate(at) if where == budget]
             for a, b in combinations(own, 2):
                 test = paired(table, a, b, SPAN[measure], seed)
                 if test:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from engine.analysis.eviction_pairs import LEVEL, MEASURES, least_p
+from engine.analysis.eviction_pairs import LEVEL, MEASURES, POOLED, compared_at, least_p
 from engine.analysis.eviction_words import NAMED, called, names, tokens
 from engine.analysis.words import p_value, prompts
 
@@ -43,7 +43,19 @@ def warn(result: dict, mismatched: dict[int, int]) -> list[str]:
                 f"{name} scored other tokens than the full cache in {prompts(count)}: NLL is "
                 "compared only where both scored the same."
             )
-    return told + _heavier(result)
+    return told + _unpaired(result) + _heavier(result)
+
+
+def _unpaired(result: dict) -> list[str]:
+    """A pooled memory that stands alone: no asked budget is near what its options make it hold."""
+    arms = [{"kind": m["method"], "budget": m["budget"]} for m in result["methods"]]
+    asked = {a["budget"] for a in arms if a["kind"] != POOLED} - {None}
+    return [
+        f"{called(m['label'])} holds {tokens(m['budget'])} on average, near no budget that was "
+        f"asked: it is paired with no other method; a budget of {m['budget']:g} would pair it."
+        for m, at in zip(result["methods"], compared_at(arms), strict=True)
+        if m["method"] == POOLED and asked and at not in asked
+    ]
 
 
 def unfinished(texts: pd.DataFrame, steps: int) -> list[str]:

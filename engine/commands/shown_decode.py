@@ -15,12 +15,14 @@ def numbers(run: dict) -> None:
     if not run["methods"]:
         return
     out.print()
-    columns = ["method", "budget", "kept", "nll", "low", "high", "recall", "low", "high", "n"]
+    columns = ["method", "budget", "kept", "removed"]
+    columns += ["nll", "low", "high", "recall", "low", "high", "n"]
     rows = [
         [
             m["label"],
             m["budget"],
             m["kept_share"],
+            m["removed_share"],
             *(m.get(name) for name in ("nll", "nll_low", "nll_high")),
             *(m.get(name) for name in ("recall", "recall_low", "recall_high")),
             m["n"],

@@ -366,35 +366,3 @@ def test_cells_count_places_from_the_prompts_end():
     cells = nll_cells(steps(noise((2, 4, 5)), start=77), [0, 1])
     assert cells.values.shape == (2, 4, 5)
     assert np.isfinite(cells.values).all()
-
-
-@pytest.mark.parametrize(
-    ("mean", "at"), [(94, 96), (98, 96), (126, 128), (100, None), (128, 128), (300, None)]
-)
-def test_a_pooled_memory_is_paired_with_the_asked_budget_next_to_it(mean, at):
-    """Within 2 %; else it stands alone, and a sentence tells which budget would pair it."""
-    arms = [full(), arm(1, "rkv", 96), arm(2, "rkv", 128), arm(3, "pooled", mean)]
-    told = report(
-        steps(noise((4, 8, 6), 3)), nothing("answers"), nothing("marks"), costs(arms), arms
-    )
-    assert [(p["budget"], p["arm_a"], p["arm_b"]) for p in told["pairs"]] == (
-        [(at, {96: 1, 128: 2}[at], 3)] if at else []
-    )
-    alone = [text for text in told["warnings"] if text.startswith("pooled holds")]
-    assert alone == (
-        []
-        if at
-        else [
-            f"pooled holds {mean} tokens on average, near no budget that was asked: it is paired "
-            f"with no other method; a budget of {mean} would pair it."
-        ]
-    )
-
-
-def test_pooled_memories_alone_are_told_nothing_about_budgets():
-    arms = [full(), arm(1, "pooled", 90), arm(2, "pooled", 120)]
-    told = report(
-        steps(noise((3, 8, 6), 3)), nothing("answers"), nothing("marks"), costs(arms), arms
-    )
-    assert not told["pairs"]
-    assert not [text for text in told["warnings"] if "asked" in text]

@@ -355,3 +355,31 @@ def test_of_several_splits_the_even_one_stands_for_beacons():
     beacon, recent = beacon_and_recent(arms, budget)
     assert (beacon["index"], recent["index"]) == (2, 4)
     assert split_of(beacon) == "16 + 16"
+
+
+@pytest.mark.parametrize(
+    ("mean", "at"), [(95, 96), (97, 96), (126, 128), (100, None), (128, 128), (300, None)]
+)
+def test_a_pooled_memory_is_paired_with_the_asked_budget_next_to_it(mean, at):
+    """Within 2 %; else it stands alone, and a sentence tells which budget would pair it."""
+    arms = [full(), arm(1, "rkv", 96), arm(2, "rkv", 128), arm(3, "pooled", mean)]
+    told = told_of(losses([1, 2, 3, 4]), arms=arms)
+    assert [(p["budget"], p["arm_a"], p["arm_b"]) for p in told["pairs"]] == (
+        [(at, {96: 1, 128: 2}[at], 3)] if at else []
+    )
+    alone = [text for text in told["warnings"] if text.startswith("pooled holds")]
+    assert alone == (
+        []
+        if at
+        else [
+            f"pooled holds {mean} tokens on average, near no budget that was asked: it is paired "
+            f"with no other method; a budget of {mean} would pair it."
+        ]
+    )
+
+
+def test_pooled_memories_alone_are_told_nothing_about_budgets():
+    arms = [full(), arm(1, "pooled", 90), arm(2, "pooled", 120)]
+    told = told_of(losses([1, 2, 3]), arms=arms)
+    assert not told["pairs"]
+    assert not [text for text in told["warnings"] if "asked" in text]

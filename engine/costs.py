@@ -14,16 +14,19 @@ from engine.warming import warm
 BOOKED = {"seconds": "wall_seconds", "tokens": "tokens"}
 NOTHING = {"kv_bytes": None, "kv_bytes_full": None}
 ACTIVE = ("queued", "running")
+RECORDS = "records"  # retrieval whose prompts are as long as their records make them
 LONGEST = 32_768  # tokens in front of a query whose plan is still made in a second or two
 
 
 def cost(spec: Any, run: Run, store: Any = None) -> dict[str, Any]:
     """Seconds and tokens of the run, and the bytes of keys and values that its query reads.
 
-    Where the task does not tell how long its prompts are, the finished run's rows in `store` do.
+    Where a retrieval task does not tell how long its prompts are, a finished run's rows in `store`
+    do.  Other tasks have no bytes here: a model's config, which takes seconds to read first, is
+    asked for where a memory's cost is the question.
     """
     length = getattr(spec.task, "places", None)
-    if length is None and store is not None and run.status not in ACTIVE:
+    if spec.task.kind == RECORDS and store is not None and run.status not in ACTIVE:
         length = _read_before(store, run.id, run.answers_stored)
     told = {n: run.provenance.get(name) for n, name in BOOKED.items()} | NOTHING
     with contextlib.suppress(ValueError, LookupError, OSError):  # the model is another one now

@@ -48,7 +48,7 @@ def own(subject: Subject) -> dict[str, str]:
     if subject.told is None:
         found = map(services.run, subject.asked.keys)
         runs = [run | {"name": run["title"]} for run in found if run]
-    return {run["key"]: run["name"] for run in runs if run["kind"] != FOREIGN}
+    return {run["key"]: run["name"] for run in runs if run.get("kind") != FOREIGN}
 
 
 def vary(subject: Subject) -> None:

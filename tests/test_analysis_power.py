@@ -43,7 +43,7 @@ def test_neither_a_divisor_nor_a_multiple_is_reported(stride):
 
     All draws, since the strict level of a climb is reached with them only.
     """
-    runs, n, seen = 15, 128, Counter()
+    runs, n, seen = 10, 128, Counter()
     for form in SHAPES:
         rng = np.random.default_rng([17, stride])
         level = np.tile(0.85 - 0.3 * shape(form, stride), RESIDUES // stride)
@@ -57,7 +57,7 @@ def test_neither_a_divisor_nor_a_multiple_is_reported(stride):
 
 def test_a_small_part_of_a_longer_period_is_named_on_strong_evidence():
     """A hole of 30 points at every fourth phase, and every other four phases 6 points lower."""
-    rng, runs, n = np.random.default_rng(5), 10, 256
+    rng, runs, n = np.random.default_rng(5), 5, 256
     phases = np.arange(RESIDUES)
     level = 0.85 - 0.3 * (phases % 4 == 0) - 0.06 * (phases % 8 < 4)
     where = places(np.full(n, 48), RESIDUES)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 import json
 import struct
+import subprocess
+import sys
 import warnings
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -220,3 +223,37 @@ def test_any_member_may_be_damaged_and_signed_anew(bundle, receiver, data):
     else:
         content = b""
     comes_in_whole_or_not_at_all(signed(f, **{name.replace(".", "_"): content}), receiver)
+
+
+def test_no_damage_to_a_parquet_footer_ends_the_process():
+    """In a process of its own: what pyarrow's description of such files does cannot be caught."""
+    done = subprocess.run(
+        [sys.executable, "-c", DAMAGE], capture_output=True, text=True, cwd=ROOT, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-500:]
+    assert done.stdout.split()[0] == "600"
+
+
+ROOT = Path(__file__).resolve().parents[1]
+DAMAGE = """
+import io, random
+import pyarrow as pa, pyarrow.parquet as pq
+from engine.registry import SpecError
+from engine.store.bundle_files import read_table
+rows = pa.table({"n": pa.array([1, 2, 3]), "text": pa.array(["x", "y", "z"]),
+                 "all": pa.array([[1.0], [2.0, 3.0], []], pa.list_(pa.float32()))})
+out = io.BytesIO()
+pq.write_table(rows, out, compression="zstd")
+whole, refused = out.getvalue(), 0
+footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+for seed in range(600):
+    drawn, damaged = random.Random(seed), bytearray(whole)
+    for _ in range(drawn.randint(1, 3)):
+        damaged[drawn.randrange(footer, len(whole) - 8)] = drawn.randrange(256)
+    try:
+        read_table("t", rows.schema, {"t": bytes(damaged)})
+    except SpecError:
+        refused += 1
+assert refused > 300, refused
+print(seed + 1, refused)
+"""

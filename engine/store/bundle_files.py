@@ -6,15 +6,18 @@ and their members; knows nothing of what a member means.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import json
 import math
 import re
 import stat
+import tempfile
 import zipfile
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -33,6 +36,11 @@ MAX_MANIFEST, MAX_JSON = 1 << 20, 64 << 20
 SUM, TERMS = "logprob", "token_logprobs"  # of an answer, and of each of its tokens
 SAID_ONCE = b"left_out"
 DEPTH = 24  # of nested lists and objects; a spec needs six
+DECLARED = """
+    select sum(total_uncompressed_size), sum(num_values),
+        min(least(total_uncompressed_size, num_values))
+    from parquet_metadata(?)
+"""
 DIRECTORY = b"PK\x01\x02"  # starts an entry of a zip's directory
 ENCRYPTED = 1
 
@@ -226,22 +234,20 @@ def read_table(member: str, schema: pa.Schema, files: dict[str, bytes]) -> pa.Ta
 
 
 def _rows(member: str, schema: pa.Schema, content: bytes) -> pa.Table:
-    plain = pq.ParquetFile(io.BytesIO(content))
-    found, meta = plain.schema_arrow, plain.metadata
+    found = pq.ParquetFile(io.BytesIO(content)).schema_arrow
     if found.names != schema.names:
         raise refuse(f"{member} has other columns than this version")
     for name in schema.names:
         if found.field(name).type != schema.field(name).type:
             told = f"{member}: {name} is {found.field(name).type}, not {schema.field(name).type}"
             raise refuse(told)
-    groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
     # Packed again inside Parquet: ask before unpacking, of bytes and of values, which may be
     # encoded in fewer bits than they take in memory.
-    check_size(sum(group.total_byte_size for group in groups))
-    values = [group.column(j).num_values for group in groups for j in range(group.num_columns)]
-    if any(count < 0 for count in values):
+    size, values, least = _declared(content)
+    if least < 0:
         raise refuse(f"{member} is no readable Parquet table")
-    check_size(8 * sum(values))
+    check_size(size)
+    check_size(8 * values)
     # A long text may stand in a table once and in a million rows: it is measured before that.
     texts = [field.name for field in schema if pa.types.is_string(field.type)]
     rows = pq.ParquetFile(io.BytesIO(content), read_dictionary=texts).read()
@@ -255,6 +261,26 @@ def _rows(member: str, schema: pa.Schema, content: bytes) -> pa.Table:
     ):
         rows = _said_again(rows)
     return rows.cast(schema)
+
+
+def _declared(content: bytes) -> tuple[int, int, int]:
+    """Bytes unpacked and values of all column chunks as the file declares them, and the least of
+    either.
+
+    DuckDB reads them: of a damaged file pyarrow's own description ends the whole process (an
+    exception in `row_group` and `column` that nothing catches), while its reading raises.
+    """
+    with tempfile.NamedTemporaryFile(suffix=".parquet") as file:
+        file.write(content)
+        file.flush()
+        told = _reader().cursor().execute(DECLARED, [file.name]).fetchone()
+    size, values, least = (int(number or 0) for number in told)
+    return size, values, least
+
+
+@functools.cache
+def _reader() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(config={"python_enable_replacements": "false", "threads": 1})
 
 
 def _unfolded(chunk: pa.DictionaryArray) -> int:

@@ -29,9 +29,8 @@ def test_model_rows_on_a_tiny_model(loaded, monkeypatch):  # noqa: F811
 
 
 def test_a_format_without_instructions_gets_one_round_and_says_so(loaded, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(bench, "LENGTH", 4 * 48)
     monkeypatch.setattr(bench.equal_copies, "__defaults__", (90, None))
-    found = bench.brief_rows(loaded, "bfloat16")
+    found = bench.brief_rows(loaded, "bfloat16", length=48)
     assert [row.unit for row in found] == ["×", "tok/s", "GiB"]
     assert all(row.value > 0 and row.ok is None for row in found)
     assert "one round" in found[0].name

@@ -99,20 +99,6 @@ def text(a: str, b: str, **asked: Any) -> dict:
         return {"a": [], "b": [], "ops": [], "reason": services.reason(unknown)}
 
 
-class _Asking:
-    """The client's methods by `services.ask`, which finds a restarted service again."""
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *args, **options: services.ask(name, *args, **options)
-
-
-def report(keys: tuple[str, ...], base: str = "", view: str = "") -> str:
-    """A self-contained HTML file of a comparison or of one run, made when it is asked for."""
-    from app.report import report as made
-
-    return made(_Asking(), list(keys), base=base, view=view)
-
-
 def forget() -> None:
     """Drop what a new, ended or deleted run makes stale."""
     for cached in (_settled, _now, _text):

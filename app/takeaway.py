@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import streamlit as st
 
-from app import services, services_compare, sharing
+from app import services, sharing
+
+
+class _Asking:
+    """The client's methods by `services.ask`, which finds a restarted service again."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args, **options: services.ask(name, *args, **options)
 
 
 def report(keys: tuple[str, ...], base: str = "", *, of: str = "this run") -> None:
@@ -13,13 +22,19 @@ def report(keys: tuple[str, ...], base: str = "", *, of: str = "this run") -> No
     view = (sharing.opened(keys) or {}).get("id", "")
     st.download_button(
         "Report",
-        lambda: services_compare.report(keys, base, view).encode(),
+        lambda: _made(keys, base, view).encode(),
         f"phasescope-{keys[0] if len(keys) == 1 else '-'.join(key[:6] for key in keys)}.html",
         "text/html",
         on_click="ignore",
         key="report",
         help=f"One HTML file with {of}'s finding, charts, numbers and spec; works offline",
     )
+
+
+def _made(keys: tuple[str, ...], base: str, view: str) -> str:
+    from app.report import report as made
+
+    return made(_Asking(), list(keys), base=base, view=view)
 
 
 def buttons(key: str) -> None:

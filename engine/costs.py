@@ -1,4 +1,4 @@
-"""What a run costs and how densely its prompts are written, from its spec and provenance."""
+"""What a run costs, from its spec and provenance."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import functools
 from typing import Any
 
-from engine.models.controlled import shelf
 from engine.registry import SpecError
 from engine.store import Run
 from engine.warming import warm
@@ -39,19 +38,6 @@ def _read_before(store: Any, run: int, rows: int) -> int | None:
     """Mean tokens in front of the query, whole; None without rows.  `rows`: how many there are."""
     mean = store.answers(run)["length"].mean()
     return round(mean) - 1 if 1 < mean <= LONGEST else None
-
-
-def density(spec: Any) -> dict[str, float | None] | None:
-    """Records a place, in training and in this sweep, and in one window; None for other tasks."""
-    if not hasattr(spec.task, "density"):
-        return None
-    here = spec.task.density(spec.settings.protocol, spec.settings.modulus)
-    found = shelf.describe(spec.model.id)
-    trained = found and (found.recipe.records / found.recipe.places)
-    evicts = getattr(spec.memory, "evicts", False)
-    window = None if evicts else getattr(spec.memory, "window", None)
-    per_window = round(here * window, 3) if window else None
-    return {"here": round(here, 4), "trained": trained and round(trained, 4), "window": per_window}
 
 
 def kv_bytes(spec: Any, length: int | None = None) -> dict[str, int | None]:

@@ -15,7 +15,7 @@ from engine.build import built
 from engine.build import scored as scored_tokens
 from engine.cautions import cautions
 from engine.copies import SLOTS, Copy, LogicalSample, lead_fillers
-from engine.costs import density
+from engine.density import density
 from engine.estimate import estimate
 from engine.tasks.text import piece
 

@@ -16,8 +16,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from engine.costs import cost, density
+from engine.costs import cost
 from engine.decode import results as decode_results
+from engine.density import density
 from engine.kinds import DECODE, KVPRESS, SWEEP, check_spec, kind_of, read_spec
 from engine.kvpress import results as kvpress_results
 from engine.picking import picked, preference, stale

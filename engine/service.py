@@ -7,13 +7,11 @@ model (the worker does) and draws nothing.
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 import secrets
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
-import pyarrow as pa
 from fastapi import Body, FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -24,6 +22,7 @@ from engine import addresses, gating, library, views
 from engine.benchmark import benchmark
 from engine.closeup import attention_answer, find, token_names, trace_answer
 from engine.comparing import service as comparing
+from engine.exchange import arrow, check_text
 from engine.guard import Guard
 from engine.kinds import DECODE, SWEEP
 from engine.kvpress import service as kvpress_service
@@ -39,7 +38,6 @@ from engine.store.views import Stale
 from engine.version import code_version, product_version
 
 log = logging.getLogger("phasescope")
-ARROW = "application/vnd.apache.arrow.stream"
 Spec = Annotated[dict, Body()]
 LARGEST = 2**31 - 1  # of the numbers in an address
 Whole = Annotated[int | None, Query(ge=-LARGEST, le=LARGEST)]
@@ -315,16 +313,6 @@ def _bundle(engine: Engine, body: dict) -> bytes:
     return export_bundle(engine.store, runs, maps, view)
 
 
-def check_text(values: dict) -> dict:
-    """Refuse text that no file or page could hold: half of a surrogate pair."""
-    try:
-        json.dumps(values, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        text = "holds a broken character (half of a surrogate pair); paste the text again as UTF-8"
-        raise SpecError(FieldError("spec", text)) from None
-    return values
-
-
 def check_lengths(values: dict) -> None:
     """Refuse texts by their characters alone, before a client sends what no model takes."""
     from engine.estimate import check_characters
@@ -354,12 +342,3 @@ def job_dict(job: Any) -> dict:
     times = ("created", "started", "finished")
     values = dataclasses.asdict(job)
     return values | {n: values[n] and values[n].isoformat(timespec="seconds") + "Z" for n in times}
-
-
-def arrow(table: pa.Table) -> Response:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(
-        sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")
-    ) as out:
-        out.write_table(table)
-    return Response(sink.getvalue().to_pybytes(), media_type=ARROW)

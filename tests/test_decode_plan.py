@@ -203,7 +203,7 @@ def test_a_measured_speed_takes_the_guess_s_place(tokenizer):
 
 @pytest.mark.parametrize("name", sorted(evicting()))
 def test_a_sweep_takes_a_memory_that_evicts(tokenizer, name):
-    from engine.costs import density
+    from engine.density import density
     from engine.plan import plan
 
     spec = SweepSpec.from_dict({"memory": {"kind": name, "budget": 120}, "samples": 2})

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from fastapi import Body, FastAPI
 from fastapi.responses import JSONResponse
 
+from engine.exchange import check_text
 from engine.kinds import DECODE
 from engine.owner import Engine
 from engine.registry import FieldError, SpecError, short, shown
@@ -26,8 +27,6 @@ SHORT = {"budget": "memory.budget", "method": "memory.kind"}  # of a sweep; a de
 
 
 def add_to(app: FastAPI, engine: Engine) -> None:
-    from engine.service import check_text
-
     @app.post("/vary")
     def vary(body: Asked) -> JSONResponse:
         spec, field, values, submit = asked(check_text(body))

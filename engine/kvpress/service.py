@@ -11,6 +11,7 @@ from fastapi import Body, FastAPI, HTTPException, Query
 from fastapi.responses import JSONResponse, Response
 
 from engine.closeup import find
+from engine.exchange import arrow
 from engine.kinds import DECODE, KVPRESS
 from engine.owner import Engine
 from engine.registry import FieldError, SpecError, short, suggest
@@ -29,8 +30,6 @@ def add_to(app: FastAPI, engine: Engine) -> None:
 
     @app.get("/runs/{key}/predictions")
     def predictions(key: str, sample: Place = None) -> Response:
-        from engine.service import arrow
-
         run = find(engine, key)
         if run.kind != KVPRESS:
             raise HTTPException(404, f"run {key} is no import from kvpress")

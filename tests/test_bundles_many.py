@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 
+import decode_runs
 import made_rows
 import numpy as np
 import pytest
 from made_rows import SPEC
 from test_bundles import pack, parts
+from test_decode_plan import FACTS
 
+from engine.decode.plan import arm_numbers
+from engine.eviction.arms import arms
 from engine.registry import SpecError
 from engine.results import Results
 from engine.specs import SweepSpec
@@ -306,3 +310,23 @@ def test_a_map_that_came_along_opens_without_its_model(sender, bundle, runs, tmp
         assert web.post("/bundle", json={"keys": ["0" * 12]}).status_code == 404
     finally:
         engine.store.close()
+
+
+def test_a_pooled_memory_that_writes_travels_with_its_numbers(tmp_path_factory):
+    spec = decode_runs.make(methods=[{"kind": "pooled"}, {"kind": "streaming"}])
+    there, here = (Store(tmp_path_factory.mktemp(name)) for name in ("there", "here"))
+    told = [arm_numbers(arm, FACTS, decode_runs.PROMPT + spec.steps) for arm in arms(spec, 400)]
+    assert [arm["own_budget"] for arm in told] == [None, None, 64, 96]
+    booked = {"arms": told, "prompt_tokens": decode_runs.PROMPT, "parameters": 10_000}
+    run = there.run(decode_runs.fill(there, spec, provenance=booked))
+    bundle = bundles.export_bundle(there, [run])
+    assert bundles.import_bundle(here, bundle)["runs"] == [{"key": spec.key, "added": True}]
+    assert here.run(1).provenance["arms"] == told
+    # A method that evicts has a budget of its own, and a pooled one has none.
+    for arm, own in ((2, None), (1, 64)):
+        wrong = [dict(one) for one in told]
+        wrong[arm]["own_budget"] = own
+        there.change(run.id, provenance=booked | {"arms": wrong})
+        hostile = bundles.export_bundle(there, [there.run(run.id)])
+        with pytest.raises(SpecError, match=f"numbers of arm {arm} are out of range"):
+            bundles.import_bundle(here, hostile)

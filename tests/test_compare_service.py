@@ -169,6 +169,12 @@ def test_bytes_come_from_the_memorys_plan(here, smol):
     assert base["bytes_per_token"] == pytest.approx(base["kv_bytes"] / 200)
 
 
+def test_rows_that_claim_long_prompts_have_no_bytes(here, smol, monkeypatch):
+    monkeypatch.setattr("engine.comparing.lines.LONGEST", 199)
+    for run in here.client.compare(keys("w4s4", "w4s2"))["runs"]:
+        assert (run["kv_bytes"], run["bytes_per_token"]) == (None, None)
+
+
 # ---- what is not compared
 
 

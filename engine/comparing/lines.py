@@ -12,7 +12,7 @@ from typing import Any
 from engine.analysis import compare_decode, compare_fields
 from engine.comparing import foreign as comparing_kvpress
 from engine.comparing.kept import Line
-from engine.costs import kv_bytes
+from engine.costs import LONGEST, kv_bytes
 from engine.kinds import DECODE, KVPRESS, evicts
 from engine.registry import MEMORIES, TASKS
 from engine.results import title
@@ -138,11 +138,16 @@ def _bytes(made: Any, line: Line, block: dict) -> dict:
         return {"kv_bytes": only["bytes"], "bytes_per_token": only["bytes_per_token"]}
     if not line.sweep:
         return nothing
-    length = getattr(line.spec.task, "places", None) or (made.length(line) or 1) - 1
+    length = getattr(line.spec.task, "places", None) or _read_before(made.length(line))
     if not length:
         return nothing
     held = made.kept.get(("bytes", line.key, length), lambda: _held(line.spec, length))
     return {"kv_bytes": held, "bytes_per_token": held and held / (length + 1)}
+
+
+def _read_before(length: int | None) -> int | None:
+    """Tokens in front of the query; None where rows claim more than a plan is made for."""
+    return length - 1 if length and 1 < length <= LONGEST else None
 
 
 def length(answers: Any) -> int | None:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.eviction.spec import method_of
 from engine.store.decode import PARTS, receipts, schemas
 from engine.store.ledger import Run
 from engine.store.store import Store
@@ -108,8 +109,10 @@ def _about(made: dict, spec: Any) -> str:
     for index, arm in enumerate(arms):
         if not isinstance(arm, dict) or not {"budget", "own_budget", "bytes"} <= set(arm):
             return f"arm {index} lacks its numbers"
-        own = [arm["budget"], arm["own_budget"]]
-        whole = own == [None, None] if index == 0 else all(map(_count, own))
+        asked, own = arm["budget"], arm["own_budget"]
+        drops = hasattr(method_of(spec, index), "budget")  # a pooled memory has none of its own
+        whole = asked is None if index == 0 else _count(asked)
+        whole &= _count(own) if drops else own is None
         if not whole or not _count(arm["bytes"], LARGEST):
             return f"the numbers of arm {index} are out of range"
     if not _count(made.get("parameters", 1), LARGEST):

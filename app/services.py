@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import textwrap
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,10 +101,17 @@ def trainings() -> dict:
         return {"runs": [], "ended": []}
 
 
-def stop_training(name: str) -> None:
-    with suppress(NotFound):  # it ended in the meantime
+def stop_training(name: str) -> str:
+    """Ask for an end; why it is refused, or ""."""
+    refusal = ""
+    try:
         ask("stop_training", name)
+    except NotFound:
+        pass  # it ended in the meantime
+    except Refused as refused:
+        refusal = reasons(refused)
     trainings.clear()
+    return refusal
 
 
 @st.cache_data(ttl=3600, max_entries=200, show_spinner=False)

@@ -21,6 +21,8 @@ from engine.presets import find, read_toml
 from engine.presets import presets as read_presets
 from engine.transport import NotFound, Refused, ServiceFailed, Transport, Unavailable
 
+TEXT = ("object", "string", "category")  # columns of a frame that can hold text
+
 __all__ = [
     "Client",
     "NotFound",
@@ -292,7 +294,8 @@ def table(rows: Any, form: str) -> bytes:
     """A frame as "csv" or "parquet" bytes; in CSV no text that a spreadsheet would run."""
     out = io.BytesIO()
     if form == "csv":
-        rows.map(_inert).to_csv(out, index=False)
+        told = rows.assign(**{n: rows[n].map(_inert) for n in rows.select_dtypes(TEXT).columns})
+        told.rename(columns=_inert).to_csv(out, index=False)
     else:
         rows.to_parquet(out, index=False)
     return out.getvalue()

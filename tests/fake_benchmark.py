@@ -66,6 +66,8 @@ class FakeBenchmark(FakeClient):
 
     def stop_training(self, name: str) -> dict:
         self._note("stop_training")
+        if self.refusal:
+            raise Refused(*self.refusal)
         for lesson in self.lessons:
             if lesson["name"] == name:
                 lesson["state"] = "stopped"

@@ -68,6 +68,7 @@ SETTINGS = [
     field("budgets", [96, 128, 256], "entries per KV head, or shares", type="tuple"),
     field("unit", "tokens", "what a budget is", choices=["tokens", "kept", "removed"]),
     field("fair", "time_average", "equal memory", choices=["time_average", "own"]),
+    field("evict", "both", "what is compressed", choices=["both", "prompt", "decode"]),
     field("prefill", "whole", "how the prompt is read", choices=["whole", "streamed"]),
     field("mode", "forced", "forced or free", choices=["forced", "free"]),
     field("steps", 200, "tokens that are decoded", low=1),

@@ -247,7 +247,7 @@ def test_what_a_demo_keeps_is_not_for_strangers_to_change(tmp_path):
 @pytest.mark.parametrize(
     ("asks", "login", "hosts"),
     [
-        ("", [], ["127.0.0.1", "localhost", "::1"]),
+        ("", [], ["127.0.0.1", "localhost", "::1", "127.0.0.2"]),
         ("a-token-of-sixteen", [], ["*"]),
         ("", ["secrets.toml"], ["*"]),
     ],
@@ -257,10 +257,14 @@ def test_a_page_that_asks_nobody_who_he_is_answers_to_local_names(monkeypatch, a
     seen = []
     monkeypatch.setattr(processes, "_child", lambda command, more=None: seen.append(command))
     monkeypatch.setattr("engine.access.login_files", lambda: login)
-    processes._dashboard(8501, "127.0.0.1", asks)
+    processes._dashboard(8501, "127.0.0.2", asks)
     (command,) = seen
     places = [i for i, word in enumerate(command) if word == "--server.allowedHosts"]
     assert [command[i + 1] for i in places] == hosts
+
+
+def test_an_address_has_brackets_around_ipv6():
+    assert [processes.in_address(h) for h in ("::1", "127.0.0.1")] == ["[::1]", "127.0.0.1"]
 
 
 def test_a_demo_queues_of_many_what_it_takes_and_says_why_not_the_others(tmp_path, monkeypatch):

@@ -250,8 +250,24 @@ def test_trainings_show_progress_and_stop(client):
     assert "900 of 2500" in body
     assert "3 min" in body
     assert "old" not in {k.removeprefix("stop-") for k in keys(at)}
+    client.refusal = (FieldError("", "this is a demo: nothing is stopped"),)
     at.button(key="stop-w8s8-local").click().run()
-    assert "stop_training" in client.calls
+    assert "This is a demo: nothing is stopped" in html(at)
+    assert not at.exception
+    assert client.lessons[0]["state"] == "running"
+    client.refusal = ()
+    at.button(key="stop-w8s8-local").click().run()
+    assert client.lessons[0]["state"] == "stopped"
+
+
+def test_who_may_only_read_stops_no_training(client, monkeypatch):
+    now = datetime.now(UTC).isoformat()
+    lesson = {"name": "w8s8-local", "state": "running", "step": 9, "steps": 50, "updated": now}
+    client.lessons = [lesson]
+    monkeypatch.setattr(type(client), "health", lambda self: {"read_only": True})
+    at = page()
+    assert "9 of 50" in html(at)
+    assert "stop-w8s8-local" not in keys(at)
 
 
 def test_a_missing_service_is_told(client):

@@ -279,3 +279,8 @@ def test_no_table_that_is_taken_away_holds_a_formula():
     frame = pd.DataFrame({"token": ["=1+1", "-x", " -y", "5"], "value": [-1.5, 2, 3, 4]})
     lines = services.csv(frame).decode().splitlines()
     assert lines == ["token,value", "'=1+1,-1.5", "'-x,2.0", " -y,3.0", "5,4.0"]
+
+
+def test_a_table_to_take_away_keeps_short_numbers_short_and_has_no_formula_for_a_head():
+    frame = pd.DataFrame({"logprob": np.float32([-0.1]), "=1+1": ["@x"]})
+    assert services.csv(frame).decode().split() == ["logprob,'=1+1", "-0.1,'@x"]

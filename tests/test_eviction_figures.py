@@ -226,7 +226,7 @@ def test_lines_over_mean_resident_tokens_with_the_full_cache_in_grey():
 def test_a_hover_card_tells_how_much_is_kept_and_removed():
     row = arm("a", 96, 0.5, kept_share=0.236, removed_share=0.764)
     card = hover(row).split("<br>")
-    assert card[:2] == ["a, budget 96 tokens", "23.6 % of prompt and steps kept, 76.4 % removed"]
+    assert card[:2] == ["a, budget 96 tokens", "23.6 % kept, 76.4 % removed"]
     many = pd.DataFrame([row, arm("b", 96, 0.4, 1, kept_share=0.236, removed_share=0.764)])
     for fig in (
         against_budget(many, None, measure="recall"),

@@ -49,6 +49,10 @@ def test_shares_are_a_unit_too(client):
     said = body.split(">Removed</th>")[0].rsplit('title="', 1)[1]
     assert said.startswith("share of prompt and steps that goes; ")  # .25 of it, not of the prompt
     assert said.rstrip('"').endswith("compression_ratio is a share of the prompt alone")
+    at.selectbox(key="e:run.fair").set_value("own").run()
+    at.selectbox(key="e:run.evict").set_value("prompt").run()
+    said = html(at).split(">Removed</th>")[0].rsplit('title="', 1)[1]
+    assert said.startswith("share of the prompt that goes; ")  # kvpress's own number
     help = next(f["help"] for f in decode_schema()["settings"] if f["name"] == "unit")
     assert "share of prompt and steps" in help
     assert "of the prompt alone, as kvpress's compression_ratio" in help

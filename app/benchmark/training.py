@@ -18,7 +18,7 @@ from app.figures.marks import mark
 from app.figures.residues import Line, by_residue
 from app.figures.theme import PAIR, Look, look_of
 from app.style import text
-from app.words import NOTHING, ago, number, seconds
+from app.words import NOTHING, ago, number, seconds, sentence
 
 ROLES = {"zero": "phase 0 only", "all": "all phases", "under": "under-trained"}
 # The toy study's figures, as published: gap and mean; it reports a recall of 0 where under-trained.
@@ -187,9 +187,12 @@ def _training(run: dict, look: Look) -> None:
             horizontal=True, vertical_alignment="center", gap="xsmall", width="content"
         ):
             going = run.get("state") == "running"
-            if going and st.button("Stop", key=f"stop-{name}", type="tertiary"):
-                services.stop_training(name)
-                text("note", "It stops at its next step and keeps what it learned.")
+            stops = going and not state.read_only()
+            if stops and st.button("Stop", key=f"stop-{name}", type="tertiary"):
+                if refusal := services.stop_training(name):
+                    text("error", sentence(refusal))
+                else:
+                    text("note", "It stops at its next step and keeps what it learned.")
             if len(frame):
                 told = f"{name}: accuracy in training"
                 export.menu(fig, frame, f"training-{name}", look, width=PICTURE, title=told)

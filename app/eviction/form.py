@@ -247,10 +247,13 @@ def _budgets(subject: Subject) -> None:
             cache_size(row.get("bytes")),
         ]
         body += "<tr>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>"
+    spec = (subject.plan or {}).get("spec") or {}
+    alone = spec.get("evict") == "prompt" and spec.get("fair") == "own"
+    of = "the prompt" if alone else "prompt and steps"
+    ratio = "compression_ratio is " + ("this share" if alone else "a share of the prompt alone")
     st.html(
-        '<table class="ps-table ps-budgets"><tr><th>Tokens</th><th title="share of prompt and '
-        'steps that stays">Kept</th><th title="share of prompt and steps that goes; kvpress’s '
-        'compression_ratio is a share of the prompt alone">Removed</th>'
+        f'<table class="ps-table ps-budgets"><tr><th>Tokens</th><th title="share of {of} that '
+        f'stays">Kept</th><th title="share of {of} that goes; kvpress’s {ratio}">Removed</th>'
         f"<th>Bytes</th></tr>{body}</table>"
     )
 

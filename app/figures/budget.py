@@ -187,7 +187,7 @@ def hover(row: dict) -> str:
     parts = [f"{plain(str(row['label']))}, budget {count(int(row['budget']), 'token')}"]
     if pd.notna(row.get("kept_share")) and pd.notna(row.get("removed_share")):
         kept, removed = (f"{100 * row[name]:.1f} %" for name in ("kept_share", "removed_share"))
-        parts.append(f"{kept} of prompt and steps kept, {removed} removed")
+        parts.append(f"{kept} kept, {removed} removed")
     if pd.notna(row.get("low")):
         parts.append(f"{number(row['low'], 2)} to {number(row['high'], 2)}")
     parts.append(f"mean {row['resident']:.0f} tokens, peak {row['peak']:.0f}")

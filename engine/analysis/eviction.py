@@ -21,6 +21,7 @@ from engine.analysis.eviction_pairs import (
     against_full,
     at_equal_budget,
     clustered,
+    compared_at,
     nll_cells,
     recall_cells,
 )
@@ -58,7 +59,7 @@ def report(
     held = recall_cells(answers, order, "retained")
     compared = cells if mode == "forced" else {"recall": cells["recall"]}
     losses = against_full(compared, arms, seed)
-    last = _last_held(marks)
+    last, at = _last_held(marks), compared_at(arms)
     methods = [
         _method(
             k,
@@ -68,6 +69,7 @@ def report(
             costs[costs["arm"] == arm["index"]],
             seed,
         )
+        | {"compared_at": at[k]}
         | {"against_full": {"nll": None, "recall": None} | losses[arm["index"]]}
         for k, arm in enumerate(arms)
     ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from engine.analysis.eviction_pairs import LEVEL, MEASURES, POOLED, compared_at, least_p
+from engine.analysis.eviction_pairs import LEVEL, MEASURES, POOLED, least_p
 from engine.analysis.eviction_words import NAMED, called, names, tokens
 from engine.analysis.words import p_value, prompts
 
@@ -48,13 +48,13 @@ def warn(result: dict, mismatched: dict[int, int]) -> list[str]:
 
 def _unpaired(result: dict) -> list[str]:
     """A pooled memory that stands alone: no asked budget is near what its options make it hold."""
-    arms = [{"kind": m["method"], "budget": m["budget"]} for m in result["methods"]]
-    asked = {a["budget"] for a in arms if a["kind"] != POOLED} - {None}
+    asked = {m["budget"] for m in result["methods"] if m["method"] != POOLED} - {None}
+    places = [m["compared_at"] for m in result["methods"]]
     return [
         f"{called(m['label'])} holds {tokens(m['budget'])} on average, near no budget that was "
         f"asked: it is paired with no other method; a budget of {m['budget']:g} would pair it."
-        for m, at in zip(result["methods"], compared_at(arms), strict=True)
-        if m["method"] == POOLED and asked and at not in asked
+        for m, at in zip(result["methods"], places, strict=True)
+        if m["method"] == POOLED and asked and places.count(at) == 1
     ]
 
 
@@ -102,8 +102,8 @@ def _incomplete(result: dict) -> list[str]:
 def _heavier(result: dict) -> list[str]:
     """Equal tokens, unequal bytes: stored queries, or sets kept per query head."""
     told = []
-    for budget in sorted({m["budget"] for m in result["methods"] if m["budget"] is not None}):
-        own = [m for m in result["methods"] if m["budget"] == budget and m["total_bytes"]]
+    for budget in sorted({m["compared_at"] for m in result["methods"]} - {None}):
+        own = [m for m in result["methods"] if m["compared_at"] == budget and m["total_bytes"]]
         if len(own) < 2:
             continue
         light, heavy = (f(own, key=lambda m: m["total_bytes"]) for f in (min, max))

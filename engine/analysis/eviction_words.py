@@ -8,7 +8,7 @@ Knows the report's dict; computes no statistic.
 from __future__ import annotations
 
 from engine.analysis.eviction_arms import beacon_and_recent, role, split_of, unlike
-from engine.analysis.eviction_pairs import BETTER, MEASURES
+from engine.analysis.eviction_pairs import BETTER, MEASURES, POOLED
 from engine.analysis.words import number, prompts, two
 
 APART = 1.03  # resident tokens at one budget, beyond which they are told
@@ -26,7 +26,7 @@ def say(result: dict, note: str = "") -> tuple[str, str]:
     if budget is None:
         return _only_full(result), _join(_doubt(result), note)
     if _held_all(result, budget):
-        most = max(m["length"] for m in result["methods"] if m["budget"] == budget)
+        most = max(m["length"] for m in result["methods"] if m["compared_at"] == budget)
         line = f"Nothing was evicted: the smallest budget, {tokens(budget)}, holds all {most:g}"
         return line, _join(_doubt(result), note)
     measure = _measure(result, budget)
@@ -50,18 +50,18 @@ def _join(doubt: list[str], note: str) -> str:
 def _smallest(result: dict) -> float | None:
     """The smallest budget with methods to compare, else with one that was scored."""
     compared = [row["budget"] for row in result["pairs"]]
-    scored = [m["budget"] for m in result["methods"] if m["budget"] is not None and m["n"]]
+    scored = {m["compared_at"] for m in result["methods"] if m["n"]} - {None}
     return min(compared or scored, default=None)
 
 
 def _held_all(result: dict, budget: float) -> bool:
-    own = [m for m in result["methods"] if m["budget"] == budget and m["n"]]
+    own = [m for m in result["methods"] if m["compared_at"] == budget and m["n"]]
     return bool(own) and all(m["held_all"] for m in own)
 
 
 def _measure(result: dict, budget: float) -> str:
     """Recall where questions were asked and some method answers them differently, else NLL."""
-    own = [m for m in result["methods"] if m["budget"] == budget]
+    own = [m for m in result["methods"] if m["compared_at"] == budget]
     tests = _tests(result, budget, "recall") or [
         test for m in own if (test := m["against_full"]["recall"])
     ]
@@ -123,7 +123,7 @@ def _lead(result: dict, budget: float, measure: str) -> str:
         )
     second = next((o for o in seen if o["arm"] == following["arm"]), seen[0])
     own, other = two(second["own"], second["other"])
-    waiting = any(m["budget"] == budget and m["arm"] not in there for m in result["methods"])
+    waiting = any(m["compared_at"] == budget and m["arm"] not in there for m in result["methods"])
     so_far = ", of the methods scored so far" if waiting else ""
     what = "keeps most" if measure == "recall" else "predicts best"
     return (
@@ -134,7 +134,7 @@ def _lead(result: dict, budget: float, measure: str) -> str:
 
 def _alone(result: dict, budget: float, measure: str) -> str:
     """One method at the smallest budget: what it loses to the full cache."""
-    own = [m for m in result["methods"] if m["budget"] == budget and m["n"]]
+    own = [m for m in result["methods"] if m["compared_at"] == budget and m["n"]]
     at = tokens(budget)
     told = next((m for m in own if m["against_full"][measure]), None)
     if told is None:
@@ -248,7 +248,7 @@ def _budgets(result: dict) -> list[str]:
     budgets = sorted({r["budget"] for r in result["pairs"]})
     if not budgets:
         return []
-    own = [m for m in result["methods"] if m["budget"] == budgets[0]]
+    own = [m for m in result["methods"] if m["compared_at"] == budgets[0]]
     fair = result["fair"] == "time_average"
     name = "peak_resident" if fair else "mean_resident"
     values = [m[name] for m in own if m[name] is not None]
@@ -257,6 +257,8 @@ def _budgets(result: dict) -> list[str]:
         if fair
         else "Budgets are the methods' own, not equal memory"
     )
+    if any(m["method"] == POOLED for m in own):
+        line += ", of a pooled memory what its options hold"
     if len(values) < 2 or max(values) <= APART * min(values):
         return [f"{line}."]
     word = "peaks" if fair else "means"

@@ -24,8 +24,8 @@ from scipy import stats
 
 DRAWS = 2000
 LEVEL = 0.05
-ADDED = 0.1  # least share of a longer period's effect that is not the shorter one's already
-STRICT = 0.0005  # level of a longer period that adds less
+ADDED = 0.2  # least share of a longer period's effect that is not the shorter one's already
+STRICT = 0.001  # level of a longer period that adds less, or the least that the draws can show
 MISFIT = 0.01  # level at which residues of one phase count as different from each other
 TOLERANCE = 1e-9
 POOL = 4096  # most permutations that samples draw from
@@ -105,7 +105,8 @@ def detect(
     while found and (multiples := [q for q in periods if q > found and q % found == 0]):
         more = explained(curve, found, multiples, seed=seed, draws=draws)
         much = (effect[found] <= (1 - ADDED) * effect[q] for q in multiples)
-        levels = [LEVEL if added else STRICT for added in much]
+        strict = max(STRICT, 1 / (1 + draws))
+        levels = [LEVEL if added else strict for added in much]
         better = [q for q, p, at in zip(multiples, more.p, levels, strict=True) if p <= at]
         if not better:
             break

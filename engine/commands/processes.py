@@ -94,7 +94,7 @@ def dash(
         chosen = serving.free_port(port, host)
         children.append(_dashboard(chosen, host, asks))
         _wait_for(chosen, children, host)
-        say(f"Phasescope is at http://{host}:{chosen} (Ctrl-C stops it)")
+        say(f"Phasescope is at http://{in_address(host)}:{chosen} (Ctrl-C stops it)")
         while all(child.poll() is None for child in children):
             time.sleep(0.3)
         say("the service or the dashboard ended; stopping the other")
@@ -145,7 +145,7 @@ def _dashboard(port: int, host: str, asks: str) -> subprocess.Popen:
     command = [sys.executable, "-m", "streamlit", "run", str(APP)]
     # A page that asks nobody who he is answers to this machine's names alone: a site that has its
     # own name point here (DNS rebinding) would else drive it.
-    for name in ("*",) if asks or login_files() else LOOPBACK:
+    for name in ("*",) if asks or login_files() else (*LOOPBACK, host):
         command += ["--server.allowedHosts", name]
     for name, value in options.items():
         command += [f"--{name}", value]
@@ -166,10 +166,15 @@ def _with_root() -> str:
     return os.pathsep.join(filter(None, (str(APP.parents[1]), given)))
 
 
+def in_address(host: str) -> str:
+    """A host as an address spells it: IPv6 in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
 def _wait_for(port: int, children: list[subprocess.Popen], host: str) -> None:
     import httpx
 
-    name = "127.0.0.1" if host == "0.0.0.0" else host
+    name = "127.0.0.1" if host == "0.0.0.0" else in_address(host)
     url = f"http://{name}:{port}/_stcore/health"
     while all(child.poll() is None for child in children):
         with contextlib.suppress(httpx.TransportError):

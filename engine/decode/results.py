@@ -40,7 +40,7 @@ def compute(store: Store, run: Run, spec: Any, note: str = "") -> dict:
         fair=spec.fair,
         model=spec.model.id,
         parameters=made.get("parameters"),
-        note=f"{told} {note}",
+        note=f"{told} {note}".strip(),
     )
     found["warnings"] += unfinished(_written(store, run, spec), spec.steps)
     return NOTHING | found

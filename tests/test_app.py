@@ -13,6 +13,7 @@ from app import services
 from app.words import literal
 
 MAIN = str(Path(__file__).parent.parent / "app" / "main.py")
+DISK = ("database", "maps", "traces")
 TABS = ("Attention", "Top tokens", "Token difference", "Design table", "Layers", "Run details")
 
 
@@ -279,6 +280,28 @@ def test_attention_names_query_key_and_weight_and_keeps_the_cell_in_the_link(cli
     assert "with weight ." in cell
     at.selectbox(key="ck").set_value(1).run()
     assert at.query_params["ck"] in ("1", ["1"])
+
+
+@pytest.mark.parametrize("tab", ["Attention", "Top tokens", "Token difference"])
+def test_what_a_tab_chose_is_not_taken_for_another_pages_search(client, tab):
+    """A widget's key is the session's: two pages that share one would read each other's value."""
+    empty = {"views": [], "deleted": [], "disk": dict.fromkeys(DISK, 0), "retention_days": None}
+    client.library = lambda: {"runs": client.runs(), **empty}
+    at = page("explore", key=preset(client))
+    at.session_state["tab"] = tab
+    at.run()
+    at.query_params.clear()
+    at.switch_page("app_pages/library.py").run()
+    assert "could not be drawn" not in html(at)
+    assert at.text_input(key="q").value == ""
+    at.text_input(key="q").set_value("smol").run()
+    at.query_params.clear()
+    at.query_params["key"] = preset(client)
+    at.switch_page("app_pages/explore.py").run()
+    at.session_state["tab"] = tab
+    at.run()
+    assert not at.exception
+    assert "could not be drawn" not in html(at)
 
 
 def test_a_cell_that_does_not_exist_is_dropped(client):

@@ -91,7 +91,7 @@ def _choose(subject: Subject) -> dict | None:
     length = int(row["length"])
     ranges = {}
     with columns[4], st.popover("Range", icon=":material/zoom_in:", width="stretch"):
-        for name, label in (("q", "Queries"), ("k", "Keys")):
+        for name, label in (("queries", "Queries"), ("keys", "Keys")):
             low, high = st.slider(label, 0, length, (0, length), key=name, bind="query-params")
             ranges[name] = None if (low, high) == (0, length) or high <= low else [low, high]
     return {
@@ -99,8 +99,8 @@ def _choose(subject: Subject) -> dict | None:
         "head": head,
         "sample": sample,
         "shift": int(row["shift"]),
-        "queries": ranges["q"],
-        "keys": ranges["k"],
+        "queries": ranges["queries"],
+        "keys": ranges["keys"],
     }
 
 

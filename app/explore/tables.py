@@ -62,7 +62,10 @@ def top_tokens(subject: Subject) -> None:
         table.columns = [ALL]
         frame = frame.drop(columns="phase")
     st.dataframe(
-        table.fillna("").reset_index(names="rank"), hide_index=True, width="stretch", key="top"
+        table.fillna("").reset_index(names="rank"),
+        hide_index=True,
+        width="stretch",
+        key="top-tokens",
     )
     st.download_button(
         "CSV",

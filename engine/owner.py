@@ -21,6 +21,7 @@ from engine.presets import Preset, family_presets, presets
 from engine.queue import Queue
 from engine.registry import FieldError, SpecError
 from engine.results import Results
+from engine.speed import speed
 from engine.store import Run, Store
 from engine.store.bundles import import_run
 from engine.warming import warm
@@ -141,7 +142,7 @@ class Engine:
 
     def plan(self, spec: Any) -> dict:
         """What will run; the page asks for it at every change and again at Run."""
-        place = (spec.key, self.store.speed(spec.to_dict()["model"], kind_of(spec)))
+        place = (spec.key, speed(self.store, spec))
         with self._lock:
             made = self._plans.get(place)
         made = made or make_plan(spec, place[1])  # not under the lock: a plan may take seconds

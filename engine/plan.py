@@ -17,6 +17,8 @@ from engine.cautions import cautions
 from engine.copies import SLOTS, Copy, LogicalSample, lead_fillers
 from engine.density import density
 from engine.estimate import estimate
+from engine.registry import FieldError, SpecError
+from engine.tasks.access_code import AccessCode, sentences
 from engine.tasks.text import piece
 
 PREVIEWED = 4096  # copies that are made for a plan
@@ -27,10 +29,14 @@ def plan(spec: Any, tokenizer: Any, facts: Any, speed: float | None = None) -> d
 
     `speed`: tokens per second measured on this machine, if known.  Token texts are raw.  Of a large
     run the first PREVIEWED copies stand for all: their lengths, and their design table where a task
-    has no law for its targets' places (`designed`: of how many prompts the table is).
+    has no law for its targets' places (`designed`: of how many prompts the table is).  The user's
+    own prompts are all read: any of them may be refused.
     """
-    most = max(PREVIEWED // spec.settings.modulus, 1)
+    _check_sentences(spec, facts)
+    own = getattr(spec.task, "prompts", ())
+    most = None if own else max(PREVIEWED // spec.settings.modulus, 1)
     samples, copies = built(spec, tokenizer, facts, speed, most)
+    _check_questions(spec, samples)
     count = len(copies) * spec.settings.samples // len(samples)
     lengths = [len(copy.tokens) for copy in copies]
     scored = float(np.mean([*map(scored_tokens, copies)]))
@@ -61,6 +67,37 @@ def plan(spec: Any, tokenizer: Any, facts: Any, speed: float | None = None) -> d
     if sample.shifted is not None:
         result["pair"] = {"tokens": len(sample.shifted.tokens) - len(sample.tokens)}
     return result
+
+
+def _check_sentences(spec: Any, facts: Any) -> None:
+    """Refuse sentences by their number: to write thousands that cannot fit takes a minute."""
+    if not isinstance(spec.task, AccessCode):
+        return
+    count = spec.task.before + spec.task.after
+    words = count * min(len(sentence.split()) for sentence in sentences())
+    if words > facts.positions:
+        raise SpecError(
+            FieldError(
+                f"task.{spec.task.size_field}",
+                f"{count:,} sentences have more than {words:,} tokens; {spec.model.id} takes "
+                f"{facts.positions:,} positions: fewer before or after the fact fit",
+            )
+        )
+
+
+def _check_questions(spec: Any, samples: list[LogicalSample]) -> None:
+    """Refuse a prompt without a question where what stands before it is compressed."""
+    if getattr(spec.memory, "when", "streamed") != "after_context":
+        return
+    for sample in samples:
+        if sample.context_end >= len(sample.tokens):
+            raise SpecError(
+                FieldError(
+                    f"task.{spec.task.size_field}",
+                    f"prompt {sample.index + 1}: after_context compresses what stands before the "
+                    "question: mark it with {{question}}",
+                )
+            )
 
 
 def _named(tokenizer: Any, tokens: tuple[int, ...]) -> list[dict]:

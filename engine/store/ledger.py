@@ -16,6 +16,16 @@ from engine.store.predictions import PredictionFacts
 from engine.store.schema import utc_now
 
 STOPPED = "the service stopped while this ran; run it again to resume"
+# Summaries that were kept before the folded numbers were in them: those are read from the report.
+SUMMARIES = """
+select run, summary, {}, {} from reports
+""".format(
+    *(
+        f"""case when contains(summary, 'worst_folded') then null
+        else try_cast(json_extract_string(report, '$.{name}') as double) end"""
+        for name in ("worst_folded", "folded_gap")
+    )
+)
 
 
 class Gone(LookupError):
@@ -134,19 +144,14 @@ class Ledger(PredictionFacts):
         rows = self._some(f"select {_RUN} from runs", keys, " order by created desc, id desc")
         return [Run.from_row(row) for row in rows]
 
-    def speed(self, model: dict, kind: str = "sweep") -> float | None:
-        """Tokens per second of the newest own run of this model, number format and device."""
+    def booked(self, kind: str = "sweep") -> list[tuple[dict, dict]]:
+        """(provenance, spec) of the newest own runs that were asked for, newest first."""
         rows = self.ask(
             "select runs.provenance, specs.spec from runs join specs using (key) where kind = ? "
-            "and source = 'own' and asked and provenance is not null order by id desc limit 200",
+            "and source = 'own' and asked and provenance is not null order by id desc limit 50",
             [kind],
         )
-        for made, spec in rows:
-            if json.loads(spec)["model"] == model:
-                speed = json.loads(made).get("tokens_per_second")
-                if speed:
-                    return speed
-        return None
+        return [(json.loads(made), json.loads(spec)) for made, spec in rows]
 
     def open_run(
         self, key: str, code_version: str, asked: bool, title: str = "", kind: str = "sweep"
@@ -336,7 +341,10 @@ class Ledger(PredictionFacts):
 
     def summaries(self) -> dict[int, dict]:
         """run id → the few numbers of its kept report that a list shows."""
-        return {run: json.loads(text) for run, text in self.ask("select run, summary from reports")}
+        return {
+            run: {"worst_folded": worst, "folded_gap": gap} | json.loads(text)
+            for run, text, worst, gap in self.ask(SUMMARIES)
+        }
 
     def keep_report(self, run: int, stamp: str, report: dict, summary: dict) -> None:
         with self.writing() as cursor:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from fake_compare import FakeCompare
 
+from app import provenance
 from app.report import document, report
 from app.report import material as material_of
 from app.report.__main__ import main
@@ -107,6 +108,47 @@ def test_a_sweep_has_its_finding_numbers_and_three_charts(client):
     assert "configured 4, p &lt; .001" in whole
     assert len(figures(whole)) == 3
     assert all(chart["layout"]["template"] for chart in figures(whole).values())
+
+
+def test_provenance_has_labels_and_keeps_small_errors():
+    made = provenance.facts(
+        {
+            "self_check": {"unrotated_keys": 1.0873e-06, "window_1_stride_1": 8.4e-06, "head": 0.0},
+            "libraries": {"torch": "2.13.0"},
+            "peak_memory_bytes": 1261662208,
+            "wall_seconds": 101.98,
+            "rows_expected": {"answers": 8, "tokens": 476},
+            "rows_stored": {"parts": 1},
+            "origin": None,
+            "source": "own",
+            "spec": {"kind": "x"},
+        }
+    )
+    assert made == [
+        ("Self-check, un-rotated keys", "1.087 × 10⁻⁶"),
+        ("Self-check, W = S = 1", "8.4 × 10⁻⁶"),
+        ("Self-check, output head", "0"),
+        ("torch", "2.13.0"),
+        ("Peak memory", "1.3\u00a0GB"),
+        ("Computing time", "2 min"),
+        ("Rows expected", "8 answers, 476 tokens"),
+        ("Rows stored", "1 part"),
+        ("Where from", "computed here"),
+    ]
+
+
+def test_a_report_shows_the_rival_and_the_prompt(client):
+    key = client.presets[0][2].key
+    client.preview(client.run(key)["spec"])
+    curve = figures(report(client, [key]))["chart-0"]
+    assert "rival 32" in [trace.get("name") for trace in curve["data"]] or "rival 1" in [
+        trace.get("name") for trace in curve["data"]
+    ]
+    task = {"kind": "custom", "text": "{{pad}}Gate <b>4", "answer": "4", "rivals": ["5", "6"]}
+    run = client.run(key) | {"spec": {"task": task}, "residues": []}
+    whole = document.document(material_of.Material([run]))
+    assert "<pre>{{pad}}Gate &lt;b&gt;4</pre>" in whole
+    assert "Answer 4, rivals 5, 6" in whole
 
 
 def test_a_comparison_has_its_table_and_five_charts(client):

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from html import escape
 from typing import Any
 
 import streamlit as st
 
-from app import addresses, fields, takeaway
+from app import addresses, fields, provenance, takeaway
 from app.explore.prompt import answer_line
 from app.explore.subject import Subject
 from app.style import text
 from app.words import between, count, number, seconds, size
-
-SHOWN = {"seconds", "wall_time", "wall_seconds", "peak_memory", "peak_bytes"}
 
 
 def details(subject: Subject) -> None:
@@ -75,7 +72,7 @@ def details(subject: Subject) -> None:
         facts.append(("Gap, 95 %", f"{span}, resampled by prompt"))
     if report.get("sigma") is not None:
         facts.append(("Spread over residues (sd)", number(report["sigma"])))
-    facts += flat(run.get("provenance") or {})
+    facts += provenance.facts(run.get("provenance") or {})
     body = "".join(f"<dt>{escape(n)}</dt><dd>{escape(str(v))}</dd>" for n, v in facts)
     left, right = st.columns([3, 2], gap="large")
     with left:
@@ -104,29 +101,6 @@ def details(subject: Subject) -> None:
             )
             takeaway.buttons(subject.key)
             addresses.show(subject.key, "sweep")
-
-
-def flat(values: dict, prefix: str = "") -> Iterable[tuple[str, str]]:
-    """Nested provenance as lines; the spec itself stands elsewhere."""
-    for name, value in values.items():
-        label = f"{prefix} {name}".strip().replace("_", " ")
-        label = label[:1].upper() + label[1:]
-        if name == "spec" or value in (None, "", [], {}):
-            continue
-        if isinstance(value, dict):
-            yield from flat(value, label)
-        elif isinstance(value, float) and name in SHOWN:
-            yield label, size(value) if "bytes" in name or "memory" in name else seconds(value)
-        elif (
-            isinstance(value, int)
-            and not isinstance(value, bool)
-            and ("bytes" in name or "memory" in name)
-        ):
-            yield label, size(value)
-        elif isinstance(value, float):
-            yield label, f"{value:.4g}"
-        else:
-            yield label, ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def toml(spec: dict) -> str:

@@ -114,6 +114,7 @@ def sweep(material: Material) -> list[Chart]:
         stride=stride,
         first=frames.first_boundary(material.answers, None, stride, axis, origin),
         control=flat,
+        rivals=frames.rivals(material.answers, rivals(material), axis),
         answers=TITLES.get(measure, "answer"),
     )
     low, high = (gold["value"].min(), gold["value"].max()) if len(gold) else (0.0, 0.0)
@@ -142,6 +143,20 @@ def sweep(material: Material) -> list[Chart]:
     )
     out.append(Chart(fig, "Bars: share of variance by period", half=True))
     return out
+
+
+def rivals(material: Material) -> list[str]:
+    """Names of the rivals, in the order of their columns: numbers where prompts have their own."""
+    spec = material.runs[0]["spec"]
+    held = material.answers.get("rival_logprobs")
+    columns = int(held.map(len).max()) if held is not None and len(held) else 0
+    told = (material.plan or {}).get("rivals") or []
+    if len(told) != columns or int(spec.get("samples") or 1) > 1:
+        return [str(n + 1) for n in range(columns)]
+    return [
+        rival["text"] if rival.get("token") == rival["text"] else f"{rival['text']}, first token"
+        for rival in told
+    ]
 
 
 def decode(run: dict) -> list[Chart]:

@@ -34,6 +34,8 @@ class Client(Protocol):
 
     def view(self, id: str) -> dict: ...
 
+    def preview(self, spec: dict) -> dict: ...
+
 
 @dataclass(frozen=True)
 class Material:
@@ -45,6 +47,7 @@ class Material:
     answers: pd.DataFrame = field(default_factory=pd.DataFrame)  # of one sweep
     control: pd.DataFrame = field(default_factory=pd.DataFrame)
     view: dict | None = None
+    plan: dict | None = None  # of one sweep with rivals: their names
 
     @property
     def decode(self) -> bool:
@@ -77,7 +80,18 @@ def gather(client: Client, keys: list[str], base: str = "", view: str = "") -> M
             control = frames.usable(frame(client.answers(keys[0], control=True)))
         except NotFound:
             control = pd.DataFrame()
-    return Material(runs, answers=answers, control=control, view=told_view)
+    planned = plan(client, run, answers)
+    return Material(runs, answers=answers, control=control, view=told_view, plan=planned)
+
+
+def plan(client: Client, run: dict, answers: pd.DataFrame) -> dict | None:
+    """The plan of a run whose rows hold rivals; None where its model is not here."""
+    if "rival_logprobs" not in answers or not answers["rival_logprobs"].map(len).any():
+        return None
+    try:
+        return client.preview(run["spec"])
+    except Refused:
+        return None
 
 
 def is_decode(run: dict) -> bool:

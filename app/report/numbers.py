@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from html import escape
 from typing import Any
 
+from app import provenance
 from app.report.material import Material
-from app.words import NOTHING, between, cache_size, count, number, p_value, seconds
+from app.words import NOTHING, between, cache_size, count, number, p_value, seconds, visible
 
 # Sweeps whose spec is long (own prompts) are cut: the whole of it is in the run's bundle.
 LONGEST = 20_000
@@ -119,15 +119,31 @@ def details(run: dict) -> str:
         facts.append(("Computed in", seconds(cost["seconds"])))
     if cost.get("kv_bytes"):
         facts.append(("Cache", cache_size(cost["kv_bytes"])))
-    facts += list(flat(run.get("provenance") or {}))
+    facts += provenance.facts(run.get("provenance") or {})
     body = "".join(f"<dt>{escape(n)}</dt><dd>{escape(v)}</dd>" for n, v in facts)
     spec = json.dumps(run.get("spec") or {}, indent=1, ensure_ascii=False)
     if len(spec) > LONGEST:
         spec = spec[:LONGEST] + f"\n… {count(len(spec) - LONGEST, 'more character')}"
     return (
-        f"<section><h2>{escape(str(title))}</h2><dl>{body}</dl>"
+        f"<section><h2>{escape(str(title))}</h2>{prompt(run)}<dl>{body}</dl>"
         f"<details><summary>Spec</summary><pre>{escape(spec)}</pre></details></section>"
     )
+
+
+def prompt(run: dict) -> str:
+    """The own prompt that a run is of, the first of several; drawn prompts are not in the spec."""
+    task = (run.get("spec") or {}).get("task") or {}
+    written = task.get("prompts") or ([task] if task.get("text") else [])
+    first = written[0] if written else {}
+    if not isinstance(first, dict) or not first.get("text"):
+        return ""
+    rivals = [visible(str(rival)) for rival in first.get("rivals") or ()]
+    told = [f"Prompt 1 of {len(written)}"] if len(written) > 1 else []
+    told += [f"answer {visible(str(first.get('answer') or ''))}"]
+    told += [f"rival{'s' if rivals[1:] else ''} {', '.join(rivals)}"] if rivals else []
+    line = ", ".join(told)
+    shown = str(first["text"])[:LONGEST]
+    return f'<pre>{escape(shown)}</pre><p class="note">{escape(line[:1].upper() + line[1:])}</p>'
 
 
 def status(run: dict) -> str:
@@ -135,14 +151,3 @@ def status(run: dict) -> str:
     if run.get("stale"):
         told += ", of older code or other weights than the ones here"
     return told
-
-
-def flat(values: dict, prefix: str = "") -> Iterable[tuple[str, str]]:
-    """Nested provenance as lines."""
-    for name, value in values.items():
-        label = f"{prefix} {name}".strip().replace("_", " ")
-        if isinstance(value, dict):
-            yield from flat(value, label)
-        elif value is not None and name != "spec" and not isinstance(value, list):
-            shown = number(value, 2) if isinstance(value, float) else str(value)
-            yield label[:1].upper() + label[1:], shown[:400]

@@ -31,7 +31,7 @@ from engine.version import statistics_version
 log = logging.getLogger("phasescope")
 ACTIVE = ("queued", "running")
 UNITS = {DECODE: "parts", KVPRESS: "predictions"}
-SUMMARY = 3  # counts changes of what `summary` keeps
+SUMMARY = 4  # counts changes of what `summary` keeps
 # The numbers of a run that has none yet: the page's layout must not jump, and JSON keeps its keys.
 NOTHING: dict[str, Any] = {
     **dict.fromkeys(
@@ -252,7 +252,8 @@ class Results:
             "stride": numbers.get("stride"),
             "control_curve": numbers.get("control_curve") or [],
             "losses": numbers.get("losses") or [],
-            "mean": numbers.get("mean"),  # a summary that was kept before has none
+            # a summary that was kept before has none of these
+            **{name: numbers.get(name) for name in ("mean", "worst_folded", "folded_gap")},
             **{name: numbers[name] for name in ("finding", "worst", "gap", "period", "curve")},
         }
 
@@ -305,9 +306,8 @@ def summary(report: dict) -> dict:
     control = report.get("control") or {}
     return {
         "finding": report["finding"],
-        "mean": report.get("mean"),
-        "worst": report.get("worst"),
-        "gap": report.get("gap"),
+        **{name: report.get(name) for name in ("mean", "worst", "gap")},
+        **{name: report.get(name) for name in ("worst_folded", "folded_gap")},
         "period": (report.get("period") or {}).get("detected"),
         "stride": (report.get("period") or {}).get("configured"),
         "curve": _curve(report),

@@ -9,12 +9,13 @@ from types import SimpleNamespace
 
 import inprocess
 import pytest
+from rich.console import Console
 from test_views import add_run
 
 from app.report.__main__ import main as report
 from engine import cli
 from engine import client as service
-from engine.commands import look
+from engine.commands import look, printing, shown
 from engine.store.bundles import read_bundle
 
 
@@ -100,3 +101,20 @@ def test_a_view_is_no_run(call, here, tmp_path):
         code, out, err = call(client, "export", view, "--to", tmp_path / name)
         assert (code, out) == (2, "")
         assert why in " ".join(err.split())
+
+
+def test_the_list_of_runs_keeps_keys_whole_and_tells_folded_numbers(monkeypatch, capsys):
+    monkeypatch.setattr(printing, "out", Console(width=80))
+    monkeypatch.setattr(shown, "print_table", printing.print_table)
+    words = "pooled W4 S4, one-hot 0, streamed"
+    run = {"key": "d5ca20c9eb85", "title": f"access code, {words}", "phrase": words}
+    run |= {"model": "smollm2-135m", "task": "access_code", "status": "done", "stale": False}
+    run |= {"preset": False, "mean": 0.5, "worst": 0.005, "gap": 0.057, "period": 4}
+    shown.lines([run | {"worst_folded": 0.009, "folded_gap": 0.043}])
+    told = capsys.readouterr().out
+    assert "d5ca20c9eb85" in told
+    assert "0.009" in told
+    assert "0.043" in told
+    assert "0.057" not in told
+    shown.lines([run | {"worst_folded": None}])
+    assert "0.005" in capsys.readouterr().out

@@ -266,3 +266,11 @@ def test_cells_are_maxima_of_the_parts_they_name(tmp_path):
         ("token", 8, 9),
     ]
     assert cells(stored, names, queries=(500, 600)) is None
+
+
+def test_summaries_of_an_older_version_take_the_folded_numbers_from_their_report(store):
+    run, report = store.open_run("k", "c", asked=True), {"worst_folded": 0.5, "folded_gap": None}
+    store.keep_report(run.id, "1", report, {"worst": 0.25})
+    assert store.summaries()[run.id] == {"worst": 0.25, "worst_folded": 0.5, "folded_gap": None}
+    store.keep_report(run.id, "1", report, {"worst": 0.25, "worst_folded": 0.75})
+    assert store.summaries()[run.id]["worst_folded"] == 0.75

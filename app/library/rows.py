@@ -52,7 +52,9 @@ def frame(runs: Sequence[dict]) -> pd.DataFrame:
             "control": run.get("control_curve") or [],
             "losses": run.get("losses") or [],
             "stride": run.get("stride"),
-            **{name: run.get(name) for name in ("mean", "worst", "gap", "period")},
+            **{name: run.get(name) for name in ("mean", "period")},
+            "worst": folded(run, "worst_folded", "worst"),
+            "gap": folded(run, "folded_gap", "gap"),
             "created": run["created"],
             "who": WHO.get(run.get("source", ""), run.get("source", "")),
             "tags": list(run.get("tags") or []),
@@ -69,6 +71,11 @@ def frame(runs: Sequence[dict]) -> pd.DataFrame:
     for name in ("stride", "mean", "worst", "gap", "period", "rows", "views"):
         made[name] = pd.to_numeric(made[name], errors="coerce")
     return made
+
+
+def folded(run: dict, name: str, by_residue: str) -> float | None:
+    """By phase where the run has a stride that folds, as on its own page; else by residue."""
+    return run.get(by_residue) if run.get(name) is None else run[name]
 
 
 def of_kind(runs: Sequence[dict], kinds: Sequence[str]) -> list[dict]:

@@ -43,13 +43,15 @@ def print_text(text: str, style: str = "") -> None:
 
 
 def print_table(columns: list[str], rows: list[list[Any]], title: str = "") -> None:
-    """Numbers are set to the right; None is a hyphen."""
+    """Numbers are set to the right; None is a hyphen.  A key stays on one line, to be copied."""
     table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
     numeric = [
         all(isinstance(row[i], int | float | None) for row in rows) for i in range(len(columns))
     ]
     for name, right in zip(columns, numeric, strict=True):
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
+        table.add_column(
+            name, justify="right" if right else "left", overflow="fold", no_wrap=name == "key"
+        )
     for row in rows:
         table.add_row(*(Text(cell(value)) for value in row))
     out.print(table)

@@ -135,5 +135,7 @@ def lines(runs: list[dict]) -> None:
         state = run["status"] + (" (stale)" if run["stale"] else "")
         state += " (preset)" if run["preset"] else ""
         head = [run["key"], run["title"], run["phrase"], run["model"], run["task"], state]
-        rows.append([*head, *(run.get(name) for name in numbers)])
+        folded = {"worst": run.get("worst_folded"), "gap": run.get("folded_gap")}
+        told = (run.get(n) if folded.get(n) is None else folded[n] for n in numbers)
+        rows.append([*head, *told])
     print_table(columns, rows)

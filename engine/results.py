@@ -156,6 +156,7 @@ class Results:
             note=note(run.key),
             control_name=_control_name(spec),
             adjacent_pairs=getattr(spec.task, "adjacent_pairs", False),
+            evicts=getattr(spec.memory, "evicts", False),
         )
         made["warnings"] += unrenewed(spec.memory)
         if getattr(spec.task, "one_token", False) and spec.stride:
@@ -252,7 +253,6 @@ class Results:
             "stride": numbers.get("stride"),
             "control_curve": numbers.get("control_curve") or [],
             "losses": numbers.get("losses") or [],
-            # a summary that was kept before has none of these
             **{name: numbers.get(name) for name in ("mean", "worst_folded", "folded_gap")},
             **{name: numbers[name] for name in ("finding", "worst", "gap", "period", "curve")},
         }

@@ -16,6 +16,8 @@ def block(**changes) -> dict:
     """A flat block; names that start with period_ reach into it."""
     made = {
         "protocol": "outer",
+        "compressed": True,
+        "modulus": 16,
         "n_samples": 12,
         "n_complete": 12,
         "constant": False,
@@ -162,6 +164,7 @@ def test_one_prompt_claims_nothing_across_prompts():
 
 def test_the_full_cache_by_itself():
     own = {"period_configured": None, "folded_gap": None, "folded_gap_low": None}
+    own |= {"compressed": False}
     finding, doubt = say(block(**own))
     assert finding == "No phase effect resolved without compression, with 12 prompts: mean .53"
     assert doubt == "No period detected (p = .50); gap .05, .04 by chance (p = .64)."
@@ -174,6 +177,27 @@ def test_the_full_cache_by_itself():
     assert finding.startswith("Residue 4 is weak without any compression, across 12 prompts")
     finding, _ = say(block(**own, constant=True))
     assert finding == "Without compression the answer is the same at every residue: .53"
+
+
+def test_a_memory_without_a_stride_compresses_all_the_same():
+    """W = 8 with S = 1, or one that evicts: nothing is said of the full cache."""
+    own = {"period_configured": None, "folded_gap": None, "folded_gap_low": None}
+    flat = block(**own)
+    assert say(block(**own, control=flat))[0] == "No phase effect resolved with 12 prompts"
+    assert say(block(**own, constant=True))[0].startswith("The answer does not move with the phase")
+    assert say(block(**own, chance=0.5))[0].startswith("The answer is at chance, .53")
+    moves = own | {"period_detected": 8, "period_p": 0.004}
+    finding, _ = say(block(**moves, control=flat))
+    assert finding == ("Period 8 found (p = .004); no stride is configured that 16 residues fold")
+    assert say(block(**moves))[0].endswith("fold; no control to compare with yet")
+    finding, _ = say(block(**moves, control=block(**moves)))
+    assert finding == (
+        "Period 8 found (p = .004), but the full cache has period 8 too, gap .05 against .05"
+    )
+    finding, _ = say(block(**own, gap_p=0.01, control=flat))
+    assert finding.startswith("Residue 4 is weak across 12 prompts; no stride")
+    finding, _ = say(block(**own, gap_p=0.01, control=block(**own, gap_p=0.01)))
+    assert "but the full cache has a weak residue too" in finding
 
 
 def test_constant_control_under_a_moving_origin():

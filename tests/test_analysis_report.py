@@ -165,8 +165,14 @@ def test_the_full_cache_by_itself():
     assert "without compression" in result["finding"]
 
 
+def test_what_evicts_is_not_told_as_the_full_cache():
+    result = made(rows(noisy(np.full(16, 0.8), 12)), strides=(), window=None, evicts=True)
+    assert result["finding"] == "No phase effect resolved with 12 prompts"
+
+
 def test_stride_one_has_no_grid_to_fold():
     result = made(rows(noisy(np.full(16, 0.8), 4)), strides=(1,), window=1)
+    assert "without" not in result["finding"]
     assert result["period"]["configured"] is None
     assert result["warnings"] == []
 

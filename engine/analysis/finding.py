@@ -50,9 +50,12 @@ def say(result: dict, note: str = "", control_name: str = "the full cache") -> t
         doubt.append(
             "Lengthen is the weakest protocol: length and query position move with the phase."
         )
-    find = (
-        _finding(result, control_name) if result["period"]["configured"] else _without_grid(result)
-    )
+    if result["period"]["configured"]:
+        find = _finding(result, control_name)
+    elif result["compressed"]:
+        find = _without_grid(result, control_name)
+    else:
+        find = _uncompressed(result)
     return _join(find, doubt, note)
 
 
@@ -64,15 +67,8 @@ def _finding(result: dict, control_name: str) -> str:
     """The headline of a memory with a grid."""
     n, stride, control = result["n_complete"], result["period"]["configured"], result["control"]
     own, other = seen(result), seen(control)
-    if result["constant"]:
-        return f"The answer does not move with the phase: {number(result['mean'])} at every residue"
-    if not own.anything:
-        chance, low = result["chance"], result["mean_low"]
-        if chance is not None and low is not None and low <= chance:
-            return (
-                f"The answer is at chance, {number(result['mean'])}: a phase effect could not show"
-            )
-        return f"No phase effect resolved with {prompts(n)}"
+    if told := _nothing(result, own):
+        return told
     low, high = two(result["worst_folded"], result["best_folded"])
     values = f"{low} at phase {result['worst_phase']}, {high} at phase {result['best_phase']}"
     if other.anything:
@@ -96,6 +92,35 @@ def _finding(result: dict, control_name: str) -> str:
     )
 
 
+def _nothing(result: dict, own: Seen) -> str:
+    """The headline where nothing moves, or nothing that is resolved; "" where something does."""
+    mean, chance, low = number(result["mean"]), result["chance"], result["mean_low"]
+    if result["constant"]:
+        return f"The answer does not move with the phase: {mean} at every residue"
+    if own.anything:
+        return ""
+    if chance is not None and low is not None and low <= chance:
+        return f"The answer is at chance, {mean}: a phase effect could not show"
+    return f"No phase effect resolved with {prompts(result['n_complete'])}"
+
+
+def _without_grid(result: dict, control_name: str) -> str:
+    """The headline of a memory that compresses in no stride that these residues could fold."""
+    own, other, control = seen(result), seen(result["control"]), result["control"]
+    if told := _nothing(result, own):
+        return told
+    if own.period:
+        claim = f"Period {own.period} found ({p_value(result['period']['p'])})"
+    else:
+        claim = f"Residue {result['worst_residue']} is weak across {prompts(result['n_complete'])}"
+    if other.anything:
+        what = f"period {other.period}" if other.period else "a weak residue"
+        gaps = f"gap {number(control['gap'])} against {number(result['gap'])}"
+        return f"{claim}, but {control_name} has {what} too, {gaps}"
+    alone = "" if control and control["n_complete"] else "; no control to compare with yet"
+    return f"{claim}; no stride is configured that {result['modulus']} residues fold{alone}"
+
+
 def _shared(own: Seen, other: Seen, result: dict, control_name: str) -> str:
     """The control moves too: what is shared may not be laid at the memory's door."""
     gaps = f"gap {number(result['control']['folded_gap'])} against {number(result['folded_gap'])}"
@@ -107,7 +132,7 @@ def _shared(own: Seen, other: Seen, result: dict, control_name: str) -> str:
     return f"{claim}, but {control_name} has a weak phase too, {gaps}"
 
 
-def _without_grid(result: dict) -> str:
+def _uncompressed(result: dict) -> str:
     """The headline of the full cache by itself: whatever shows is no memory's doing."""
     n, own = result["n_complete"], seen(result)
     if result["constant"]:

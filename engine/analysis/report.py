@@ -36,11 +36,12 @@ def report(
     note: str = "",
     adjacent_pairs: bool = False,
     control_name: str = "the full cache",
+    evicts: bool = False,
 ) -> dict:
     """The `show` object's numbers, finding and doubt; plain Python values, None where undefined.
 
-    `strides` is () for a memory without a grid; the control is read with the same grid.  `chance`:
-    the measure's value for a guess.  `noise_floor`: how far one copy's probability moves with its
+    `strides` is () for a memory without a grid, which compresses if it `evicts`; the control is
+    read with the same grid.  `chance`: the measure's value for a guess.  `noise_floor`: how far one copy's probability moves with its
     batch; curves that vary no more are constant.  `adjacent_pairs`: the task asks for a value right
     behind its key, so that within_gap and boundary mean something.
     """
@@ -64,6 +65,7 @@ def report(
     result = _numbers(answers, **common)
     result["protocol"] = protocol
     result["noise_floor"] = noise_floor
+    result["compressed"] = bool(strides) or evicts
     has_control = control is not None and len(plain(control)) > 0
     result["control"] = _numbers(control, **common) if has_control else None
     if protocol == "pair":
@@ -289,12 +291,9 @@ def _warnings(result: dict, strides: tuple[int, ...], stride: int | None) -> lis
         )
     if not paired and result["n_complete"] and not result["period"]["candidates"]:
         told.append(f"{size} residues have no divisor to test a period with.")
-    if result["protocol"] == "lengthen":
-        told.append(
-            "Lengthen is the weakest protocol: length and query position move with the phase."
-        )
     if control:
-        told += [f"Control: {text}" for text in control["warnings"]]
+        own = result["warnings"]
+        told += [f"Control: {text}" for text in control["warnings"] if text not in own]
         if control["n_samples"] != result["n_samples"]:
             told.append(
                 f"The control has {control['n_samples']} prompts, the run {result['n_samples']}: "

@@ -130,12 +130,17 @@ class Client(Transport):
     def trace(
         self, key: str, arm: int, sample: int, layer: int, kv_head: int, **global_if: int
     ) -> dict:
-        """One head's evictions in one sample, or {"pending": True} while the worker reads it.
+        """One head's evictions in one sample, or {"pending": True} while the worker reads it, with
+        the seconds since it was asked and the tokens `done` of `total`.
 
         global_if: `top` and `far`, the thresholds of a global query, where they are not the usual.
         """
         place = {"arm": arm, "sample": sample, "layer": layer, "kv_head": kv_head}
         return self._json("POST", f"/runs/{_safe(key)}/trace", json=place | global_if)
+
+    def stop_trace(self, key: str, **asked: int) -> dict:
+        """Nobody waits for that trace any more; `asked` as of `trace`."""
+        return self._json("POST", f"/runs/{_safe(key)}/trace/stop", json=asked)
 
     def benchmark(self) -> dict:
         """{members, published}: the controlled family with its numbers."""

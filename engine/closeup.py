@@ -21,6 +21,7 @@ from engine.store.maps import cells
 from engine.warming import warm
 
 PLACE = ("layer", "head", "sample", "shift")  # of an attention map
+DIGITS = 9  # of a token's id; Python refuses to read a number of some thousands
 
 
 def find(engine: Engine, key: str) -> Run:
@@ -110,11 +111,18 @@ def wanted_map(engine: Engine, run: Run, body: dict) -> tuple[MapWanted, Any, An
 
 def trace_answer(engine: Engine, run: Run, body: dict) -> Response:
     """A trace (200), or 202 while the worker makes it."""
-    file = _file(engine, wanted_trace(engine, run, body))
+    wanted = wanted_trace(engine, run, body)
+    file = _file(engine, wanted)
     found = file and engine.store.traces.load(file)
     if not found:
-        return JSONResponse({"pending": True}, 202)
+        return JSONResponse({"pending": True} | engine.queue.making(wanted), 202)
     return Response(found, media_type="application/json")
+
+
+def drop_trace(engine: Engine, run: Run, body: dict) -> JSONResponse:
+    """Nobody waits for this trace any more."""
+    engine.queue.drop(wanted_trace(engine, run, body))
+    return JSONResponse({"dropped": True})
 
 
 def wanted_trace(engine: Engine, run: Run, body: dict) -> TraceWanted:
@@ -176,7 +184,8 @@ def token_names(engine: Engine, run: Run, ids: str) -> dict[str, str]:
 
     warm()
     spec = engine.results.spec(run.key)
-    wanted = {int(part) for part in ids.split(",") if part.isascii() and part.isdigit()}
+    told = {part for part in ids.split(",") if part.isascii() and part.isdigit()}
+    wanted = {int(part) for part in told if len(part) <= DIGITS}
     if spec is None or not wanted or run.kind == KVPRESS:
         return {}
     tokenizer, vocab = load_tokenizer(spec.model), facts(spec.model).vocab

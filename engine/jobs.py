@@ -79,6 +79,20 @@ SmallRequest = MapWanted | TraceWanted  # made beside the jobs, and kept in a si
 
 
 @dataclass
+class Making:
+    """A map or trace under way."""
+
+    request: int = 0  # the worker's number for it, 0 before it is sent
+    begun: float = field(default_factory=time.monotonic)
+    steps: tuple[int, int] = (0, 0)  # of the worker: done, of how many
+    dropped: bool = False  # nobody waits for it any more; the worker is still to be told
+
+    def as_dict(self) -> dict:
+        done, total = self.steps
+        return {"seconds": round(time.monotonic() - self.begun, 1), "done": done, "total": total}
+
+
+@dataclass
 class Progress:
     """Copies of a job at work, its control's included; of a decode run, parts."""
 

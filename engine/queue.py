@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from engine.decode import jobs as decode_jobs
-from engine.jobs import Progress, SmallRequest, add_costs, renew
+from engine.jobs import Making, Progress, SmallRequest, add_costs, renew
 from engine.kinds import DECODE, evicts, kind_of
 from engine.registry import FieldError, SpecError
-from engine.results import Results
-from engine.shortage import needed
+from engine.results import ACTIVE, Results
+from engine.shortage import if_killed
 from engine.specs import SweepSpec
 from engine.store import Job, Run, Store
 from engine.store.ledger import STOPPED, shortage
@@ -52,7 +52,7 @@ class Queue:
     _wake: threading.Condition = field(default_factory=threading.Condition)
     _cancels: set[int] = field(default_factory=set)
     _progress: dict[int, Progress] = field(default_factory=dict)
-    _small: dict[SmallRequest, int] = field(default_factory=dict)  # → id, 0 before it is sent
+    _small: dict[SmallRequest, Making] = field(default_factory=dict)
     _errors: dict[SmallRequest, str] = field(default_factory=dict)
     _next_request: int = -1  # requests that are no jobs count downwards
     _stopping: bool = False
@@ -101,9 +101,7 @@ class Queue:
     def cancel(self, key: str) -> bool:
         """Cancel the key's waiting or running job; False when there is none."""
         with self._wake:
-            found = [
-                j for j in self.store.jobs() if j.key == key and j.state in ("queued", "running")
-            ]
+            found = [j for j in self.store.jobs() if j.key == key and j.state in ACTIVE]
             for job in found:
                 if self._running and self._running.id == job.id:
                     self._cancels.add(job.id)
@@ -130,9 +128,23 @@ class Queue:
         with self._wake:
             if wanted in self._errors:
                 raise SpecError(FieldError(wanted.field, self._errors.pop(wanted)))
-            self._small.setdefault(wanted, 0)
+            self._small.setdefault(wanted, Making())
             self._wake.notify_all()
         return None
+
+    def making(self, wanted: SmallRequest) -> dict:
+        """How far it is, where it is under way."""
+        making = self._small.get(wanted)
+        return making.as_dict() if making else {}
+
+    def drop(self, wanted: SmallRequest) -> None:
+        """Nobody waits for it any more; the worker leaves it at its next step."""
+        with self._wake:
+            making = self._small.get(wanted)
+            if making and making.request:
+                making.dropped = True
+            else:
+                self._small.pop(wanted, None)
 
     # ---- the thread
 
@@ -183,7 +195,8 @@ class Queue:
         except WorkerDied as death:
             why = str(death)
             self._bury(why)
-            why += self._why_killed(job) if death.killed else ""
+            if death.killed:
+                why += if_killed(self.results.spec(self.store.run(job.run).key))
         except Exception as error:
             log.exception("job %s failed", job.id)
             why = f"the job failed inside the service ({type(error).__name__}); the log has more"
@@ -196,12 +209,6 @@ class Queue:
         self.store.checkpoint()
         # Kept from now on: a page that opens this run waits for no statistics.
         self.results.report(self.store.run(job.run))
-
-    def _why_killed(self, job: Job) -> str:
-        """A system kills at once, and says to nobody why, what it has no memory for."""
-        spec = self.results.spec(self.store.run(job.run).key)
-        needs = needed(spec.to_dict())
-        return ". If the system ended it for lack of memory: " + needs if needs else ""
 
     def _settle_control(self, job: Job, state: str, why: str) -> None:
         """A control's own status: done if all its rows are there, whatever became of the run."""
@@ -318,8 +325,8 @@ class Queue:
             self.worker.kill()
             self.worker = None
         with self._wake:
-            for wanted, request in list(self._small.items()):
-                if request:
+            for wanted, making in list(self._small.items()):
+                if making.request:
                     del self._small[wanted]
                     self._errors[wanted] = why
 
@@ -362,22 +369,29 @@ class Queue:
 
     def _send_small(self) -> None:
         with self._wake:
-            waiting = [wanted for wanted, request in self._small.items() if not request]
-            for wanted in waiting:
+            waiting = [(w, making) for w, making in self._small.items() if not making.request]
+            for _, making in waiting:
                 self._next_request -= 1
-                self._small[wanted] = self._next_request
-        for wanted in waiting:
-            request = {"do": wanted.do, "id": self._small[wanted], **wanted.request(self.store)}
+                making.request = self._next_request
+            dropped = [m for m in self._small.values() if m.dropped]
+        for wanted, making in waiting:
+            request = {"do": wanted.do, "id": making.request, **wanted.request(self.store)}
             self._at_work().send(request | {"spec": self.results.spec(wanted.key).to_dict()})
+        for making in dropped:
+            making.dropped = False
+            self._at_work().send({"do": "cancel", "id": making.request})
 
     def _small_done(self, event: Event) -> None:
-        wanted = next((w for w, request in self._small.items() if request == event.id), None)
+        wanted = next((w for w, m in list(self._small.items()) if m.request == event.id), None)
         if wanted is None:
             return
         error = None
+        if event.kind == "step":
+            self._small[wanted].steps = event.content
+            return
         if event.kind == wanted.do:
             wanted.keep(self.store, event.content)
-        else:
+        elif event.kind != "cancelled":
             log.error("worker: %s", (event.content or {}).get("trace"))
             error = (event.content or {}).get("reason", f"the {wanted.do} was not made; ask again")
         with self._wake:

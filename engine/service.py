@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from engine import addresses, gating, library, views
 from engine.benchmark import benchmark
-from engine.closeup import attention_answer, find, token_names, trace_answer
+from engine.closeup import attention_answer, drop_trace, find, token_names, trace_answer
 from engine.comparing import service as comparing
 from engine.exchange import arrow, check_text
 from engine.guard import Guard
@@ -232,6 +232,10 @@ def _commands(app: FastAPI, engine: Engine) -> None:
     @app.post("/runs/{key}/trace")
     def trace(key: str, body: Spec) -> Response:
         return trace_answer(engine, find(engine, key), body)
+
+    @app.post("/runs/{key}/trace/stop")
+    def stop_trace(key: str, body: Spec) -> JSONResponse:
+        return drop_trace(engine, find(engine, key), body)
 
     @app.post("/import")
     async def bring_in(request: Request, file: str = "") -> JSONResponse:

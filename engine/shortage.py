@@ -23,6 +23,12 @@ def told(spec: dict, whole: bool) -> str:
     return f"{SHORT}; a shorter prompt or bfloat16 needs less"
 
 
+def if_killed(spec: Any) -> str:
+    """A system kills at once, and says to nobody why, what it has no memory for."""
+    needs = needed(spec.to_dict())
+    return ". If the system ended it for lack of memory: " + needs if needs else ""
+
+
 def needed(spec: dict) -> str:
     """The estimate of a whole run and what of it needs less; "" where none can be made any more."""
     try:

@@ -32,7 +32,7 @@ class Event(NamedTuple):
     """What the worker says: of which request, what kind, and its content."""
 
     id: int
-    kind: str  # planned, batch, done, failed, cancelled, written, map, trace
+    kind: str  # planned, batch, done, failed, cancelled, written, map, trace, step
     content: Any
 
 
@@ -130,6 +130,7 @@ class Office:
         self.models: OrderedDict = OrderedDict()
         self.doing: int | None = None  # the job at work
         self.waiting: list[dict] = []  # requests that came while it was
+        self.ended: set[int] = set()  # requests that nobody waits for any more
 
     def say(self, id: int, kind: str, content: Any = None) -> None:
         self.pipe.send(tuple(Event(id, kind, content)))
@@ -160,13 +161,19 @@ class Office:
             self.say(id, "failed", {"reason": reason(error, request), "trace": trace})
 
     def pulse(self) -> None:
-        """Between two forwards: is there a cancel?  Whatever else has come waits."""
+        """Between two forwards of a job: is there a cancel?  Whatever else has come waits."""
+        self.heed(self.doing)
+
+    def heed(self, id: int | None) -> None:
+        """Raise Cancelled where an end was asked of request `id`, now or before."""
         while self.pipe.poll():
             request = self.pipe.recv()
-            if request["do"] != "cancel":
+            if request["do"] == "cancel":
+                self.ended.add(request["id"])
+            else:
                 self.waiting.append(request)
-            elif request["id"] == self.doing:
-                raise Cancelled
+        if id in self.ended:
+            raise Cancelled
 
     def between(self) -> None:
         """Between two batches: a cancel, and the small requests, which need not wait for a job."""
@@ -368,11 +375,8 @@ def expected_rows(spec: Any, copies: list, scanned: int) -> dict[str, int]:
         "answers": lambda copy: 0,
     }[spec.settings.rows]
     tokens = sum(map(each, copies))
-    return {
-        "copies": len(copies) + scanned,
-        "answers": len(copies) + scanned,
-        "tokens": tokens,
-    }
+    rows = len(copies) + scanned
+    return {"copies": rows, "answers": rows, "tokens": tokens}
 
 
 def reason(error: Exception, request: dict) -> str:

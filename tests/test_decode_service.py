@@ -272,8 +272,24 @@ def test_a_trace_is_pending_first_and_the_full_cache_has_no_event(service, clien
         timeout=60,
         trust_env=False,
     )
-    assert (answer.status_code, answer.json()) == (202, {"pending": True})
+    told = answer.json()
+    assert (answer.status_code, told.pop("pending")) == (202, True)
+    assert set(told) == {"seconds", "done", "total"}
     assert traced(client, done["key"], **body)["events"] == []
+
+
+def test_a_trace_that_is_dropped_can_be_asked_again(client, done):
+    """It is begun anew when it is asked again."""
+    place = {"arm": 1, "sample": 1, "layer": 1, "kv_head": 1}
+    assert client.trace(done["key"], **place)["seconds"] < 10
+    assert client.stop_trace(done["key"], **place) == {"dropped": True}
+    assert traced(client, done["key"], **place)["events"]
+    with pytest.raises(Refused):
+        client.stop_trace(done["key"], **place | {"arm": 9})
+
+
+def test_names_of_numbers_that_no_tokenizer_has(client, done):
+    assert client.names(done["key"], ["9" * 5000, 10**9, 7]).keys() == {7}
 
 
 def test_a_trace_of_no_place_is_refused_at_its_field(client, done):

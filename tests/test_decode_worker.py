@@ -54,6 +54,31 @@ def test_small_requests_are_served_between_batches_and_jobs_wait(monkeypatch):
     assert [request["id"] for request in office.waiting] == [9]
 
 
+def test_a_trace_says_how_far_it_is_and_ends_when_nobody_waits(monkeypatch):
+    from engine.eviction import trace as module
+
+    def trace(*asked, step):
+        step(10, 40)
+        office.pipe.sent.extend([{"do": "cancel", "id": 7}, {"do": "cancel", "id": -2}])
+        step(20, 40)
+        raise AssertionError("nobody waits for it")
+
+    monkeypatch.setattr(module, "trace", trace)
+    monkeypatch.setattr(Office, "loaded", lambda self, model: None)
+    office = Office(Pipe())
+    office.doing = 7  # a job, at one of whose pauses the trace is made
+    place = dict.fromkeys(("arm", "sample", "layer", "kv_head", "top", "far"), 0)
+    about = {"spec": decode_runs.make().to_dict(), "continuation": None}
+    office.serve({"do": "trace", "id": -2} | place | about)
+    assert office.pipe.said == [
+        (-2, "step", (10, 40)),
+        (-2, "step", (20, 40)),
+        (-2, "cancelled", None),
+    ]
+    with pytest.raises(Cancelled):  # the job's own end came meanwhile
+        office.pulse()
+
+
 def test_a_decode_says_plan_batches_and_done(monkeypatch):
     from engine.eviction import sweep
 

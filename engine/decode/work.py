@@ -58,6 +58,12 @@ def trace(office: Any, request: dict) -> dict:
     """Scores, kept entries and observers of every event in one sample, at one layer and KV head."""
     from engine.eviction.trace import trace as traced
 
+    def step(done: int, total: int) -> None:
+        office.say(request["id"], "step", (done, total))
+        office.heed(request["id"])
+
     spec = read_spec(request["spec"])
     names = ("arm", "sample", "layer", "kv_head", "continuation", "top", "far")
-    return traced(spec, office.loaded(spec.model), *(request[name] for name in names))
+    office.heed(request["id"])
+    loaded = office.loaded(spec.model)
+    return traced(spec, loaded, *(request[name] for name in names), step=step)

@@ -6,6 +6,7 @@ what it would have looked at (SCIENCE §6.3).  Knows decoders; knows nothing of 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -41,13 +42,18 @@ def trace(
     continuation: tuple[int, ...] | None = None,
     top: int = TOP,
     far: int = FAR,
+    step: Callable[[int, int], None] | None = None,
 ) -> dict:
-    """A JSON-ready account.  `continuation`: the tokens that were read; written anew where None."""
+    """A JSON-ready account.  `continuation`: the tokens that were read; written anew where None.
+
+    `step` is called before every forward with the tokens read and their sum; it may raise.
+    """
     samples = spec.task.samples(loaded.tokenizer, spec.samples, spec.seed)
     chosen, own = arms(spec, prompt_tokens(samples))[arm], samples[sample]
     if continuation is None:
         continuation = _written(spec, loaded, chosen, samples, sample)
-    return Tracer(spec, loaded, chosen, own, tuple(continuation), layer, kv_head).told(top, far)
+    read = tuple(continuation)
+    return Tracer(spec, loaded, chosen, own, read, layer, kv_head, step).told(top, far)
 
 
 def _written(spec: Any, loaded: Any, arm: Arm, samples: list, sample: int) -> tuple[int, ...]:
@@ -70,6 +76,7 @@ class Tracer:
         continuation: tuple[int, ...],
         layer: int,
         kv_head: int,
+        step: Callable[[int, int], None] | None = None,
     ):
         self.spec, self.loaded, self.arm, self.sample = spec, loaded, arm, sample
         self.continuation, self.layer, self.kv_head = continuation, layer, kv_head
@@ -79,6 +86,7 @@ class Tracer:
         self.heads = range(kv_head * self.group, (kv_head + 1) * self.group)
         self.start = len(sample.prompt)
         self.ids = torch.tensor([sample.prompt + continuation])
+        self.step, self.decoder, self.full, self.asked = step, None, None, 0
         self.decoder = self._decoder(arm.memory)
         self.logprobs = self._read(self.decoder)
         self.full = self._decoder(None)
@@ -97,7 +105,16 @@ class Tracer:
             watch=(self.layer, 0),
             archive=memory is not None,
             evict=self.spec.evict,
+            pulse=self._tell,
         )
+
+    def _tell(self) -> None:
+        """How many tokens were read: both readings, the questions, and the sample once more."""
+        if self.step:
+            each = sum(len(q.tokens) + len(q.answer) - 1 for q in self.sample.questions)
+            total = 3 * self.ids.shape[1] + (0 if self.decoder.slots else 3 * each)
+            read = sum(d.clock.seen for d in (self.decoder, self.full) if d)
+            self.step(read + self.asked, total)
 
     def _read(self, decoder: Decoder) -> Tensor:
         """Log-probabilities (T,) of the continuation."""
@@ -281,6 +298,7 @@ class Tracer:
 
     def _asked(self, decoder: Decoder, ids: Tensor, question: Any) -> float:
         states = decoder.read(ids)[:, len(question.tokens) - 1 :]
+        self.asked += ids.shape[1]
         return round(float(self._logprobs(states, torch.tensor(question.answer)).sum()), 5)
 
     def _distances(self, top: int, far: int) -> list[list[float]]:
@@ -288,6 +306,7 @@ class Tracer:
         than `far` tokens back on average: global ones (BKV appendix B)."""
         shown, cache = _Queries(self.full.layers), self.full.cache
         ids = self.ids.to(self.loaded.model.device)
+        self._tell()
         with shown.recording(True):
             self.loaded.model.base_model(ids, use_cache=False)
         places = torch.tensor(self.places, device=ids.device)

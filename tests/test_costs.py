@@ -53,3 +53,10 @@ def test_a_run_at_work_and_rows_that_claim_too_much_have_no_bytes(here, monkeypa
 def test_what_was_not_booked_is_not_shown(capsys):
     shown._costs({"cost": {"seconds": None, "tokens": "many", "kv_bytes": None}})
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("memory", [{"kind": "h2o", "budget": 64}, {"kind": "full"}])
+def test_only_the_full_cache_is_told_as_without_compression(here, memory):
+    run = comparing.store_run(here.store, comparing.spec(memory=memory), comparing.curve(None, 0.9))
+    finding = here.engine.results.show(here.store.run(run), {})["finding"]
+    assert ("without compression" in finding) == (memory["kind"] == "full")

@@ -41,9 +41,10 @@ def report(
     """The `show` object's numbers, finding and doubt; plain Python values, None where undefined.
 
     `strides` is () for a memory without a grid, which compresses if it `evicts`; the control is
-    read with the same grid.  `chance`: the measure's value for a guess.  `noise_floor`: how far one copy's probability moves with its
-    batch; curves that vary no more are constant.  `adjacent_pairs`: the task asks for a value right
-    behind its key, so that within_gap and boundary mean something.
+    read with the same grid.  `chance`: the measure's value for a guess.  `noise_floor`: how far one
+    copy's probability moves with its batch; curves that vary no more are constant.
+    `adjacent_pairs`: the task asks for a value right behind its key, so that within_gap and
+    boundary mean something.
     """
     stride = math.lcm(*strides) if strides else None
     grid = stride and 1 < stride <= modulus and modulus % stride == 0 and protocol != "pair"

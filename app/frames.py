@@ -162,33 +162,77 @@ def bar_chance(modulus: int | None) -> float | None:
     return None if not modulus or modulus < 2 else 1.0 / max(1, modulus // 2)
 
 
-def aligned(rows: pd.DataFrame, stride: int) -> pd.DataFrame:
-    """Token rows with `index`: the token's place among those that are no padding.
+def aligned(
+    rows: pd.DataFrame, stride: int, protocol: str = "outer", opens: bool = False
+) -> pd.DataFrame:
+    """Token rows with `index`: the token's own place in the prompt, padding left out, from 0.
 
-    The copies of one sample hold the same tokens apart from their padding, in the same order; so
-    equal `index` is the same token at another position.
+    The first token of a copy is in no row, and it is padding in some copies where `opens`, padding
+    may stand in front of the prompt: so copies are aligned from their ends.  Two documents share
+    their beginning too.  Copies laid out anew hold the same tokens in other places.
     """
-    rows = rows[rows["role"] != "pad"].sort_values(["shift", "position"], kind="stable")
-    rows = rows.assign(index=rows.groupby("shift").cumcount() + 1)
-    return rows.assign(target_phase=rows["residue"] % stride)
+    padded = rows["role"] == "pad"
+    first = (rows["position"] == 1) & padded
+    own = rows[~padded].sort_values(["shift", "position"], kind="stable")
+    own = own.assign(target_phase=own["residue"] % stride)
+    place = own.groupby("shift").cumcount()
+    counts = own.groupby("shift")["position"].transform("size")
+    pair = protocol == "pair"
+    known = not pair and (counts.min() < counts.max() or bool(opens and first.any()))
+    total = counts.max() + (not known)  # tokens of the longest copy, its first one too
+    own = own.assign(index=total - counts + place)
+    if pair:
+        return _one_beginning(own, place)
+    if own.groupby("index")["text"].nunique().max() > 1:
+        return _by_name(own)
+    return own
+
+
+def _one_beginning(own: pd.DataFrame, place: pd.Series) -> pd.DataFrame:
+    """Rows of two documents, what stands before their first difference aligned from the front."""
+    texts = own.assign(place=place).pivot(index="place", columns="shift", values="text")
+    same = (texts.nunique(axis=1, dropna=False) == 1).cumprod()
+    begins = place < int(same.sum())
+    own = own.assign(index=own["index"].where(~begins, place + 1))
+    return own[own.groupby("index")["text"].transform("nunique") == 1]
+
+
+def _by_name(own: pd.DataFrame) -> pd.DataFrame:
+    """Rows of copies laid out anew: a token is found again by its role and text, a filler is not.
+
+    `index` is its position in the first copy.
+    """
+    own = own[own["role"] != "filler"]
+    name = ["role", "text", "nth"]
+    own = own.assign(nth=own.groupby(["shift", "role", "text"]).cumcount()).drop(columns="index")
+    places = own[own["shift"] == own["shift"].min()][[*name, "position"]]
+    return own.merge(places.rename(columns={"position": "index"}), on=name).drop(columns="nth")
 
 
 def difference(
-    rows: pd.DataFrame, stride: int, first: int, second: int, protocol: str = "outer"
+    rows: pd.DataFrame,
+    stride: int,
+    first: int,
+    second: int,
+    protocol: str = "outer",
+    opens: bool = False,
 ) -> pd.DataFrame:
     """index, text, role, position, origin, phase, difference (nats): mean at `first` minus
     `second`; position, and origin of the copy's grid, of the first copy at `first`.
+
+    `opens`: padding may stand before the prompt's first token.
     """
     columns = ["index", "text", "role", "position", "origin", "phase", "difference"]
     if not len(rows):
         return pd.DataFrame(columns=columns)
-    table = aligned(rows, stride)
+    table = aligned(rows, stride, protocol, opens)
     means = table.pivot_table(
         index="index", columns="target_phase", values="logprob", aggfunc="mean"
     )
     if first not in means or second not in means:
         return pd.DataFrame(columns=columns)
-    at = table[table["target_phase"] == first].drop_duplicates("index").set_index("index")
+    at = table[table["target_phase"] == first].sort_values(["shift", "position"], kind="stable")
+    at = at.drop_duplicates("index").set_index("index").sort_index()
     frame = at[["text", "role", "position"]].copy()
     frame["origin"] = at["shift"] if protocol == "grid_origin" else 0
     frame["phase"] = (frame["position"] - frame["origin"]) % stride

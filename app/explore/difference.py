@@ -29,7 +29,8 @@ def difference(subject: Subject) -> None:
         b = st.selectbox("Minus", phases, index=worst, key="b", bind="query-params")
     with third:
         sample = sample_choice(subject, "Token rows are of one prompt's copies")
-    frame = frames.difference(services.tokens(subject.key, sample), stride, a, b, subject.protocol)
+    rows = services.tokens(subject.key, sample)
+    frame = frames.difference(rows, stride, a, b, subject.protocol, subject.opens_with_padding)
     if not len(frame):
         text("note", "No token rows are stored for these two phases of this prompt.")
         return
@@ -45,7 +46,7 @@ def difference(subject: Subject) -> None:
             "window": (int(r.position) - origin - int(r.origin) % stride) // stride,
             "target": r.role == "target",
         }
-        for r in frame.itertuples()
+        for r in frame.sort_values("position").itertuples()
     ]
     shades = {
         int(p): d / widest for p, d in zip(frame["position"], frame["difference"], strict=True)

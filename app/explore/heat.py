@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from html import escape
 
+import numpy as np
+import pandas as pd
 import streamlit as st
 
 from app import export, frames, services, state
@@ -119,7 +121,7 @@ def _map(subject: Subject, asked: dict) -> None:
         _wait(subject.key, asked)
         return
     rows = services.tokens(subject.key, asked["sample"], asked["shift"])
-    names = token_texts(subject, rows)
+    names = token_texts(rows, first_text(subject, rows, asked["sample"], asked["shift"]))
     queries = [query_name(r, names) for r in found.query_ranges]
     keys = [key_name(label, names) for label in found.key_labels]
     look = look_of(state.theme())
@@ -204,15 +206,33 @@ def _wait(key: str, asked: dict) -> None:
     poll()
 
 
-def token_texts(subject: Subject, rows) -> dict[int, str]:
-    """Position → text at the chosen copy; position 0 is in no row: the prompt's first token."""
-    names = (
-        {} if not len(rows) else dict(zip(rows["position"].astype(int), rows["text"], strict=True))
+def token_texts(rows: pd.DataFrame, first: str | None) -> dict[int, str]:
+    """Position → text at the chosen copy.  `first`: of position 0, which is in no row."""
+    names = {} if first is None else {0: first}
+    return names | (
+        dict(zip(rows["position"].astype(int), rows["text"], strict=True)) if len(rows) else {}
     )
-    strip = ((subject.plan or {}).get("strip") or {}).get("tokens") or []
-    if strip:
-        names.setdefault(0, strip[0]["text"])
-    return names
+
+
+def first_text(subject: Subject, rows: pd.DataFrame, sample: int, shift: int) -> str | None:
+    """What stands at position 0 of a copy, where that can be told: padding, or the prompt's own."""
+    strip = (subject.plan or {}).get("strip") or {}
+    if not strip.get("tokens"):
+        return None
+    first = strip["tokens"][0]
+    if subject.opens_with_padding and subject.modulus > 1 and len(rows):
+        last = services.tokens(subject.key, sample, subject.modulus - 1)  # padding opens that one
+        own = last[last["role"] != "pad"].sort_values("position", kind="stable")
+        if len(own) == int((rows["role"] != "pad").sum()):
+            return subject.plan["filler"]["text"]
+        return str(own["text"].iloc[0]) if len(own) else None
+    if first["role"] == "template":
+        return first["text"]
+    moves = subject.protocol == "pair" or not (
+        strip.get("slots") or subject.protocol == "grid_origin"
+    )
+    known = sample == 0 and (shift == strip.get("shift") or not moves)
+    return first["text"] if known else None
 
 
 def query_name(span: tuple[int, int], names: dict[int, str]) -> str:
@@ -245,11 +265,8 @@ def _short(name: str) -> str:
     )
 
 
-def _long(found: services.AttentionMap, queries: list[str], keys: list[str]):
+def _long(found: services.AttentionMap, queries: list[str], keys: list[str]) -> pd.DataFrame:
     """The drawn cells as a table: one row a cell."""
-    import numpy as np
-    import pandas as pd
-
     rows, columns = found.cells.shape
     return pd.DataFrame(
         {

@@ -56,6 +56,12 @@ class Subject:
         return self.spec.get("protocol") or ""
 
     @property
+    def opens_with_padding(self) -> bool:
+        """Whether padding may stand in front of the prompt's first token."""
+        slots = ((self.plan or {}).get("strip") or {}).get("slots") or ()
+        return any(slot["at"] == 0 for slot in slots)
+
+    @property
     def measure(self) -> str:
         return self.spec.get("measure") or "joint"
 

@@ -246,7 +246,11 @@ def names(key: str, ids: tuple[int, ...]) -> dict[int, str]:
 
 
 class Pending(Exception):
-    """The worker has not computed it yet: nothing to cache."""
+    """The worker has not computed it yet: nothing to cache.  `told`: how far it is."""
+
+    def __init__(self, told: dict | None = None):
+        super().__init__()
+        self.told = told or {}
 
 
 class AttentionMap(NamedTuple):

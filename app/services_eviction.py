@@ -6,6 +6,7 @@ answers as if nothing of it were there.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -69,7 +70,7 @@ def table(key: str, name: str, arm: int | None = None, sample: int | None = None
 def _trace(key: str, asked: str) -> dict:
     answer = services.ask("trace", key, **json.loads(asked))
     if not answer or answer.get("pending"):
-        raise services.Pending
+        raise services.Pending(answer)
     return answer
 
 
@@ -78,16 +79,27 @@ def trace(key: str, asked: dict[str, Any]) -> tuple[dict | None, str]:
 
     asked: arm, sample, layer, kv_head; top and far only where they are not the service's own.
     """
+    return asked_trace(key, asked)[:2]
+
+
+def asked_trace(key: str, asked: dict[str, Any]) -> tuple[dict | None, str, dict]:
+    """As `trace`, and how far the worker is: seconds since it was asked, tokens done, total."""
     try:
-        return _trace(key, json.dumps(asked, sort_keys=True)), ""
-    except services.Pending:
-        return None, ""
+        return _trace(key, json.dumps(asked, sort_keys=True)), "", {}
+    except services.Pending as pending:
+        return None, "", pending.told
     except Refused as refused:
-        return None, services.reasons(refused)
+        return None, services.reasons(refused), {}
     except NotFound:
-        return None, "This run has no such method, sample, layer or head."
+        return None, "This run has no such method, sample, layer or head.", {}
     except TypeError:  # a client of a service that knows no thresholds
-        return None, "This service counts with 150 keys and 200 tokens only."
+        return None, "This service counts with 150 keys and 200 tokens only.", {}
+
+
+def stop_trace(key: str, asked: dict[str, Any]) -> None:
+    """Nobody waits for it any more; a service of an older version makes it all the same."""
+    with contextlib.suppress(NotFound, Refused):
+        services.ask("stop_trace", key, **asked)
 
 
 def forget() -> None:

@@ -94,7 +94,7 @@ class FakeEviction(FakeClient):
 
     def __init__(self, wild: bool = False, slow: int = 0):
         super().__init__(wild)
-        self.slow, self.asked = slow, []
+        self.slow, self.asked, self.stopped = slow, [], []
         self.stored = self.add(SPEC, "done", "Looking back")
 
     def add(self, spec: dict, status: str, title: str = "") -> str:
@@ -349,13 +349,17 @@ class FakeEviction(FakeClient):
         told = "".join(t["text"] for t in made.written(0, int(spec["steps"]), sample))
         return [{"arm": arm["arm"], "sample": sample, "text": told, "ended": "cap"}]
 
+    def stop_trace(self, key: str, **asked: int) -> dict:
+        self.stopped.append((key, asked))
+        return {"dropped": True}
+
     def trace(self, key: str, arm: int, sample: int, layer: int, kv_head: int, **more: int) -> dict:
         self._note("trace")
         self.asked.append({"arm": arm, "sample": sample, "layer": layer, "kv_head": kv_head} | more)
         self._job(key)
         if self.slow > 0:
             self.slow -= 1
-            return {"pending": True}
+            return {"pending": True, "seconds": 4.2, "done": 96, "total": 1200}
         spec = self.specs[key]
         told = next((a for a in self.arms(spec) if a["arm"] == arm), None)
         if told is None:

@@ -132,11 +132,28 @@ def test_why_no_event_came(budget, says):
 def test_a_trace_that_is_not_there_yet_is_waited_for(monkeypatch):
     client = use(monkeypatch, FakeEviction(slow=2))
     at = page()
-    assert "Computing this trace" in html(at)
+    told = at.get("progress")[0].proto
+    assert told.text.endswith("96 of 1\u202f200 tokens, 4\u00a0s")
+    assert told.value == 8
+    assert "Questions at the end" in html(at)  # what needs no trace is there
     assert "Event 1, after" not in html(at)
     at.run()
     assert "Event 1, after" in html(at)
     assert len(client.asked) == 3
+
+
+def test_a_trace_that_is_cancelled_is_asked_again_by_a_button_alone(monkeypatch):
+    client = use(monkeypatch, FakeEviction(slow=9))
+    at = page()
+    next(b for b in at.button if b.key == "trace-end").click().run()
+    assert len(client.stopped) == 1
+    asked = len(client.asked)
+    at.run()
+    assert len(client.asked) == asked
+    assert "This trace was cancelled" in html(at)
+    client.slow = 0
+    next(b for b in at.button if b.key == "trace-on").click().run()
+    assert "Event 1, after" in html(at)
 
 
 def test_a_refused_trace_is_told(client, monkeypatch):
@@ -224,3 +241,10 @@ def test_the_table_of_votes_names_beacons_by_number(client):
     body = html(page())
     assert "<td>beacon no. 1" in body
     assert "<td>–</td>" in body
+
+
+@pytest.mark.parametrize("given", ["inf", "1e999", "9" * 400])
+def test_a_threshold_in_a_link_that_no_number_can_be_made_of_is_left_out(client, given):
+    at = page(key=client.stored, top=given, far=given)
+    assert "could not be drawn" not in html(at)
+    assert [at.number_input(key=name).value for name in ("top", "far")] == [150, 200]

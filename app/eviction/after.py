@@ -5,17 +5,18 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from app import export, services_eviction, state
+from app import export, state
 from app.benchmark.below import html_table
-from app.eviction import claims, frames
+from app.eviction import claims, frames, waiting
 from app.eviction.pick import Pick
 from app.eviction.subject import Subject
 from app.figures.observed import distances as distance_figure
 from app.figures.overtime import NOTHING, regret, restored, retention
 from app.figures.theme import Look, look_of
 from app.style import text
-from app.words import count, number
+from app.words import count, fixed, number
 
+MEAN = "Mean over layers and KV heads, after each event"
 SLOTS = "Not measured: positions are those inside this cache, and would all move"
 TOP, FAR = 150, 200  # keys of a query, and the mean distance above which it is global (BKV App. B)
 
@@ -33,8 +34,7 @@ def after(
         alt = "Line: attention of the full run to entries that this run has evicted"
         export.chart(fig, lost, "regret", look, alt=alt, width=620)
     with right:
-        told = "Mean over layers and KV heads, after each event"
-        fig = retention(marks, subtitle=told, events=events, chosen=place, look=look)
+        fig = retention(marks, subtitle=MEAN, events=events, chosen=place, look=look)
         alt = "Steps: share of each marked span that is still in the cache"
         export.chart(fig, marks, "retention", look, alt=alt, width=620)
 
@@ -54,21 +54,26 @@ def answers(trace: dict, asked: pd.DataFrame, look: Look) -> None:
         alt = "Dots: log-probability of each answer, before and after its span was put back"
         export.chart(fig, frame, "restored", look, alt=alt)
     with right:
-        text("chart-title", "Questions at the end", tag="div")
-        rows = [
-            [
-                str(row["mark"]),
-                "yes" if row["correct"] else "no",
-                number(float(row["retained"]), 2),
-                number(float(row["logprob"]), 2),
-            ]
-            for row in asked.to_dict("records")
+        questions(asked)
+
+
+def questions(asked: pd.DataFrame) -> None:
+    """What was asked at the end of the run, and whether it was answered."""
+    text("chart-title", "Questions at the end", tag="div")
+    rows = [
+        [
+            str(row["mark"]),
+            "yes" if row["correct"] else "no",
+            fixed(row["retained"], 2),
+            fixed(row["logprob"], 2),
         ]
-        if rows:
-            html_table(("About", "Right", "Retained", "Log-prob."), rows, words=2)
-            text("note", "Right: every token of the answer is the first choice.")
-        else:
-            text("note", "This sample asks none.")
+        for row in asked.to_dict("records")
+    ]
+    if rows:
+        html_table(("About", "Right", "Retained", "Log-prob."), rows, words=2)
+        text("note", "Right: every token of the answer is the first choice.")
+    else:
+        text("note", "This sample asks none.")
 
 
 def distances(subject: Subject, chosen: Pick, trace: dict) -> None:
@@ -84,6 +89,7 @@ def distances(subject: Subject, chosen: Pick, trace: dict) -> None:
     left, right = st.columns([3, 13], gap="medium")
     with left:
         for name, first in (("top", TOP), ("far", FAR)):
+            state.whole(name)
             if not isinstance(state.value(name, first), int):
                 state.drop(name)
         top = st.number_input(
@@ -105,14 +111,9 @@ def distances(subject: Subject, chosen: Pick, trace: dict) -> None:
 def _heat(subject: Subject, chosen: Pick, trace: dict, top: int, far: int, look: Look) -> None:
     if (top, far) != (TOP, FAR):
         asked = chosen.asked | {"top": top, "far": far}
-        found, reason = services_eviction.trace(subject.key, asked)
-        if reason:
-            text("error", reason)
+        trace = waiting.traced(subject.key, asked)
+        if trace is None:
             return
-        if found is None:
-            _wait(subject.key, asked)
-            return
-        trace = found
     frame = frames.distances(trace)
     group = (subject.model.get("q_heads") or 1) // (subject.model.get("kv_heads") or 1) or 1
     share = number(float(frame["share"].mean()), 2) if len(frame) else ""
@@ -126,14 +127,3 @@ def _heat(subject: Subject, chosen: Pick, trace: dict, top: int, far: int, look:
     )
     alt = f"Heatmap: share of global queries, {count(len(frame), 'head')}"
     export.chart(fig, frame, "distances", look, alt=alt)
-
-
-def _wait(key: str, asked: dict) -> None:
-    @st.fragment(run_every="1s")
-    def poll() -> None:
-        found, reason = services_eviction.trace(key, asked)
-        if found is not None or reason:
-            st.rerun()
-        text("note", "Counting with these thresholds.")
-
-    poll()

@@ -68,11 +68,15 @@ def lost(frame: pd.DataFrame, regret: pd.DataFrame) -> str:
     return words[:1].upper() + words[1:]
 
 
+def answered(asked: pd.DataFrame) -> str:
+    return f"{int(asked['correct'].sum())} of {count(len(asked), 'question')} answered"
+
+
 def answers(asked: pd.DataFrame, restored: pd.DataFrame) -> str:
     """How many questions were answered, and how many gain by what is put back."""
     told = []
     if len(asked):
-        told.append(f"{int(asked['correct'].sum())} of {count(len(asked), 'question')} answered")
+        told.append(answered(asked))
     if len(restored):
         gain = int((restored["after"] > restored["before"]).sum())
         told.append(f"putting the span back raises {gain} of {count(len(restored), 'answer')}")

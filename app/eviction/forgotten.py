@@ -6,48 +6,50 @@ import pandas as pd
 import streamlit as st
 
 from app import export, services_eviction, state
-from app.eviction import after, claims, frames, observed, pick, strip, votes
+from app.eviction import after, claims, frames, observed, pick, strip, votes, waiting
 from app.eviction.pick import Pick
 from app.eviction.steps import steps
 from app.eviction.subject import Subject
-from app.figures.overtime import held_bytes, likelihood
+from app.figures.overtime import held_bytes, likelihood, retention
 from app.figures.theme import Look, look_of
 from app.figures.timeline import timeline
 from app.style import text
 from app.words import count
-
-WAITING = (
-    "Computing this trace: the sample is decoded again with every score kept. The model is "
-    "loaded first if it is not yet."
-)
 
 
 def forgotten(subject: Subject) -> None:
     chosen = pick.choose(subject)
     if chosen is None:
         return
-    trace, reason = services_eviction.trace(subject.key, chosen.asked)
-    if reason:
-        text("error", reason)
-        return
+    trace = waiting.traced(subject.key, chosen.asked)
     if trace is None:
-        _wait(subject.key, chosen.asked)
+        _known(subject, chosen)
         return
     _replay(subject, chosen, trace)
     after.distances(subject, chosen, trace)
 
 
-def _wait(key: str, asked: dict) -> None:
-    """Ask once a second until the worker has it; nothing polls after that."""
-
-    @st.fragment(run_every="1s")
-    def poll() -> None:
-        found, reason = services_eviction.trace(key, asked)
-        if found is not None or reason:
-            st.rerun()
-        text("note", WAITING)
-
-    poll()
+def _known(subject: Subject, chosen: Pick) -> None:
+    """What is stored without a trace: marks and questions; of the first sample, its prompt."""
+    place = {"arm": int(chosen.arm["arm"]), "sample": chosen.sample}
+    marks = services_eviction.table(subject.key, "marks", **place)
+    asked = services_eviction.table(subject.key, "answers", **place)
+    tokens = ((subject.plan or {}).get("sample") or {}).get("tokens") or []
+    if tokens and not chosen.sample:
+        text("section", "The prompt, with what is asked again at the end", tag="h2")
+        with st.container(key="text"):
+            st.html(strip.text(tokens, {}) + strip.legend(event=False))
+    left, right = st.columns(2, gap="medium")
+    if len(marks):
+        look = look_of(state.theme())
+        with left:
+            fig = retention(marks, subtitle=after.MEAN, look=look)
+            alt = "Steps: share of each marked span that is still in the cache"
+            export.chart(fig, marks, "retention", look, alt=alt, width=620)
+    if len(asked):
+        with right:
+            text("section", claims.answered(asked), tag="h2")
+            after.questions(asked)
 
 
 @st.fragment

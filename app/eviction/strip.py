@@ -11,7 +11,13 @@ from itertools import groupby
 
 from app.words import count, literal
 
+BREAK = "<wbr>"
 MOST = 2400  # tokens in full; of a longer text the end is shown
+
+
+def breaks(token: dict) -> bool:
+    """Whether a line may end before it: the dot that stands for a space holds words together."""
+    return str(token.get("text") or "")[:1].isspace()
 
 
 def chip(token: dict, fate: str = "") -> str:
@@ -43,7 +49,9 @@ def text(tokens: Sequence[dict], fates: dict[int, str]) -> str:
         if own != role:
             pieces.append('<span class="ps-from">written from here</span>')
             role = own
-        inner = "".join(chip(t, fates.get(int(t["position"]), "")) for t in members)
+        inner = "".join(
+            BREAK * breaks(t) + chip(t, fates.get(int(t["position"]), "")) for t in members
+        )
         if mark:
             name = literal(str(mark)).replace("·", " ")
             inner = f'<span class="ps-mark"><i>{name}</i>{inner}</span>'
@@ -59,10 +67,10 @@ def listed(tokens: Iterable[dict]) -> str:
             runs[-1].append(token)
         else:
             runs.append([token])
-    body = "".join(
-        f'<span class="ps-run"><small>{_span(run)}</small>{"".join(chip(t) for t in run)}</span>'
-        for run in runs
-    )
+    body = ""
+    for run in runs:
+        inner = "".join(BREAK * (breaks(t) and t is not run[0]) + chip(t) for t in run)
+        body += f'<span class="ps-run"><small>{_span(run)}</small>{inner}</span>'
     return f'<div class="ps-read ps-list" translate="no">{body}</div>'
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import streamlit as st
 
 KEY = re.compile(r"[0-9a-f]{8,64}")
+WHOLE = re.compile(r"[0-9]{1,9}")
 # Widgets bound to the address by Streamlit: tab, x, a, b, sample, layer, head, at, q, k, full.
 CELL = ("cq", "ck")  # the chosen cell, as two indices
 SEVERAL = "\x1f"  # between several values of one parameter
@@ -286,10 +287,21 @@ def cell(limits: tuple[int, int]) -> None:
     """Seed the two lists of the chosen cell from the address; what does not fit is dropped."""
     for name, limit in zip(CELL, limits, strict=True):
         given = st.query_params.get(name, "")
-        if name not in st.session_state and given.isascii() and given.isdigit():
+        if name not in st.session_state and WHOLE.fullmatch(given):
             st.session_state[name] = int(given)
         if not isinstance(st.session_state.get(name), int) or st.session_state[name] >= limit:
             st.session_state[name] = None
+
+
+def whole(name: str) -> None:
+    """Before a bound number is drawn: take out of the address what is no whole number of its size.
+
+    Streamlit reads `inf` and `1e999` as a number that no whole one can be made of.  It takes what
+    a page began with, so the page begins again.
+    """
+    if not all(WHOLE.fullmatch(given) for given in st.query_params.get_all(name)):
+        del st.query_params[name]
+        st.rerun()
 
 
 def keep_cell() -> None:

@@ -128,3 +128,22 @@ def test_the_first_query_of_a_map_is_padding_where_padding_opens_the_copy(
     cell = next(b for b in html(at).split("<p ") if "data-cell" in b)
     assert "Query 0 “" in cell
     assert ("Query 0 “=”" in cell) == padded
+
+
+HUGE = ["inf", "1e999", "9" * 400, "9" * 5000, "-3", "²"]
+
+
+@pytest.mark.parametrize("given", HUGE)
+def test_a_number_in_a_link_that_none_can_be_made_of_is_left_out(client, given):  # noqa: F811
+    at = page("explore", key=preset(client), tab="Top tokens", sample=given)
+    assert "could not be drawn" not in html(at)
+    assert at.number_input(key="sample").value == 1
+    assert "sample" not in at.query_params
+    at = page("explore", key=preset(client), tab="Attention", cq=given, ck=given)
+    assert "could not be drawn" not in html(at)
+    assert at.selectbox(key="cq").value is None
+
+
+def test_a_number_in_a_link_that_fits_is_kept(client):  # noqa: F811
+    at = page("explore", key=preset(client), tab="Top tokens", sample="3")
+    assert at.number_input(key="sample").value == 3

@@ -20,6 +20,7 @@ def sample_choice(subject: Subject, where: str) -> int:
     n = int(subject.spec.get("samples") or 1)
     if n < 2 or subject.protocol == "":
         return 0
+    state.whole("sample")
     if not 1 <= state.value("sample", 1) <= n:
         state.put("sample", 1)
     return (

@@ -91,7 +91,7 @@ def test_what_keeps_two_runs_from_being_paired_is_named():
     names = ["task.digits", "seed", "modulus"]
     assert "; seed, modulus differ too" in reason(spec(seed=1, modulus=8), second, names, called)
     assert reason(spec(task={"kind": "a", "x": 1}), spec(), ["task.x", "task.kind"], called) == (
-        "task a, and access_code in the baseline"
+        "task a, and access code in the baseline"
     )
 
 

@@ -108,6 +108,13 @@ def test_without_a_shared_control_a_full_cache_is_the_baseline_or_else_the_first
     assert here.client.compare(keys("seed", "w4s4"))["base"] == SPECS["seed"].key
 
 
+def test_the_baseline_is_of_the_runs_whose_curves_most_share(here):
+    made = here.client.compare(keys("other", "w4s4", "w4s2"))
+    assert made["base"] == SPECS["full"].key
+    assert made["axes"]["curve"]["keys"] == [SPECS["full"].key, *keys("w4s4", "w4s2")]
+    assert "W4 S4, banner" in made["axes"]["curve"]["reason"]
+
+
 # ---- numbers
 
 
@@ -182,9 +189,9 @@ def test_rows_that_claim_long_prompts_have_no_bytes(here, smol, monkeypatch):
     ("name", "field"),
     [
         ("seed", "seed 1, and 0 in the baseline"),
-        ("other", "task banner, and access_code in the baseline"),
-        ("accuracy", "measure accuracy, and joint in the baseline"),
-        ("w8s8", "modulus 16, and 8 in the baseline"),
+        ("other", "task banner, and access code in the baseline"),
+        ("accuracy", "measure accuracy, and joint probability in the baseline"),
+        ("w8s8", "residues R 16, and 8 in the baseline"),
     ],
 )
 def test_runs_that_cannot_be_paired_say_which_field_and_the_rest_is_compared(here, name, field):
@@ -203,11 +210,29 @@ def test_runs_that_cannot_be_paired_say_which_field_and_the_rest_is_compared(her
     assert alone["axes"]["pairs"]["ok"] is False
 
 
+def test_one_reason_is_told_once_and_several_by_reason(here):
+    made = here.client.compare(keys("seed", "w4s4", "w4s2"), SPECS["seed"].key)
+    assert made["doubt"] == "Seed 0, and 1 in the baseline."
+    assert not [told for told in made["warnings"] if "paired" in told]
+    made = here.client.compare(keys("seed", "w4s4", "w4s2", "other"), SPECS["seed"].key)
+    told = [told for told in made["warnings"] if "paired" in told]
+    assert len(told) == 2
+    assert told[0].endswith(" are not paired: seed 0, and 1 in the baseline.")
+
+
+def test_rows_of_a_run_that_was_stopped_are_counted_as_they_are(here):
+    run = here.store.runs_of(SPECS["half"].key)[0]
+    here.store.change(run.id, answers_stored=0)
+    told = " ".join(here.client.compare(keys("w4s4", "half"))["warnings"])
+    here.store.change(run.id, answers_stored=run.answers_stored)
+    assert "80 of 10000 rows so far." in told
+
+
 def test_charts_say_whom_they_leave_out(here):
     axes = here.client.compare(keys("w4s4", "w8s8", "other"), SPECS["w4s4"].key)["axes"]
     assert axes["curve"]["keys"] == keys("w4s4")
     assert "16 residues, not 8" in axes["curve"]["reason"]
-    assert "task banner, not access_code" in axes["curve"]["reason"]
+    assert "task banner, not access code" in axes["curve"]["reason"]
     assert "another task" in axes["tokens"]["reason"]
     assert axes["attention"]["ok"] is True
     assert axes["timeline"] == {

@@ -16,6 +16,11 @@ FIRST = ("memory", "press", "methods", "budgets", "unit", "model", "task")
 # Fields that say what a memory is: shown where one run has them and another does not.
 ALWAYS = frozenset(f"memory.{name}" for name in ("kind", "window", "stride", "budget"))
 DIGEST = "results"  # of an import: names its numbers and sets nothing
+# Fields whose values are names of choices, and those names that a reader knows by other words.
+CHOSEN = frozenset(
+    ("protocol", "measure", "rows", "task.kind", "memory.kind", "memory.gate", "memory.when")
+)
+SPOKEN = {"onehot": "one-hot", "joint": "joint probability", "token": "token probability"}
 LAST = frozenset(("batch", "rows", "scan", "model.device"))  # that a name tells if nothing else
 
 
@@ -82,7 +87,7 @@ def reason(first: dict, second: dict, names: list[str], labels: dict[str, str]) 
     name, *more = names
     called = [labels.get(each, each.rpartition(".")[2]) for each in (name, *more)]
     called = [each[:1].lower() + each[1:] for each in called]
-    told = f"{called[0]} {_said(a.get(name))}, and {_said(b.get(name))} in the baseline"
+    told = f"{called[0]} {_said(a, name)}, and {_said(b, name)} in the baseline"
     if not more:
         return told
     return f"{told}; {', '.join(called[1:])} differ{'' if more[1:] else 's'} too"
@@ -175,8 +180,16 @@ def clip(text: str, most: int = LONGEST) -> str:
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
-def _said(value: Any) -> str:
-    return "none" if value in (None, "") else str(shown(value, 40))
+def _said(values: dict, name: str) -> str:
+    value = values.get(name)
+    if value in (None, ""):
+        return "none"
+    return spoken(value) if name in CHOSEN else str(shown(value, 40))
+
+
+def spoken(choice: Any) -> str:
+    """The name of a choice in a sentence: "in sequence"."""
+    return SPOKEN.get(choice) or _plain(str(choice))
 
 
 def _text(value: Any) -> str:

@@ -238,6 +238,14 @@ def of_older_code(runs: list[dict]) -> list[str]:
     return [f"{who} of other code or weights than the ones here."]
 
 
+def not_paired(apart: dict[str, list[str]]) -> list[str]:
+    """A sentence a reason on the runs, by name, that it keeps from the baseline."""
+    return [
+        f"{_list(names)} {'are' if names[1:] else 'is'} not paired: {why}."
+        for why, names in apart.items()
+    ]
+
+
 # ---- words
 
 

@@ -6,6 +6,8 @@ Knows specs, reports and registries.  Computes no statistic.
 from __future__ import annotations
 
 import functools
+from collections import Counter
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +21,7 @@ from engine.results import title
 
 PLAIN = ("mean", "mean_low", "mean_high", "sigma", "chance")
 OWN = ("worst", "worst_phase", "gap", "gap_null", "gap_p")
+SHORT = {"protocol": "Padding", "modulus": "Residues R", "samples": "Prompts n"}  # as in the form
 NUMBERS = (*PLAIN[:3], *OWN, "sigma", "period", "period_p", "chance", "nll", "recall")
 
 
@@ -187,6 +190,26 @@ def keeps_all(line: Line) -> bool:
     return known and comparing_kvpress.keeps_all(line.spec)
 
 
+def most(asked: list[Line], of: Callable[[Line], Any]) -> list[Line]:
+    """The runs of the kind that most are of; all of them where no two are alike."""
+    kinds = Counter(map(of, asked))
+    found, times = kinds.most_common(1)[0]
+    return [line for line in asked if of(line) == found] if times > 1 else asked
+
+
+def kind(line: Line) -> str:
+    return line.run.kind
+
+
+def curve_of(line: Line) -> tuple:
+    """What runs must have in common to stand on one curve."""
+    task = (line.values.get("task") or {}).get("kind")
+    if not line.sweep:
+        return (task,)
+    own = line.spec.settings
+    return task, own.measure, own.modulus, own.protocol == "pair"
+
+
 # ---- names
 
 
@@ -227,7 +250,7 @@ def labels() -> dict[str, str]:
         for field in fields_schema(cls):
             if field["label"]:
                 found.setdefault(f"{prefix}{field['name']}", field["label"])
-    return found | comparing_kvpress.LABELS
+    return found | SHORT | comparing_kvpress.LABELS
 
 
 @functools.cache
@@ -295,14 +318,16 @@ def _curve(line: Line, base: Line, run: dict) -> str:
         return why
     own, other = line.spec.settings, base.spec.settings if base.sweep else None
     if other and own.measure != other.measure:
-        return f"measure {own.measure}, not {other.measure}"
+        words = (compare_fields.spoken(each.measure) for each in (own, other))
+        return "measured by {}, not by {}".format(*words)
     if (own.protocol == "pair") != bool(other and other.protocol == "pair"):
         return "a document pair has two copies and no phases"
     if other and own.modulus != other.modulus:
         return f"{own.modulus} residues, not {other.modulus}"
     task, usual = (one.values.get("task") or {} for one in (line, base))
     if other and task.get("kind") != usual.get("kind"):
-        return f"task {task.get('kind')}, not {usual.get('kind')}"
+        words = (compare_fields.spoken(each.get("kind")) for each in (task, usual))
+        return "task {}, not {}".format(*words)
     return ""
 
 
@@ -316,7 +341,7 @@ def _tokens(line: Line, base: Line, run: dict) -> str:
     if why := _measured(line, run):
         return why
     if line.spec.settings.rows == "answers":
-        return "token rows were not stored"
+        return "the run stored no token rows"
     if base.sweep and (line.spec.task, line.spec.settings.seed) != (
         *(base.spec.task, base.spec.settings.seed),
     ):

@@ -7,7 +7,6 @@ statistics are `engine.analysis.compare`'s.
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from typing import Any
 
 from fastapi import FastAPI
@@ -106,7 +105,8 @@ class Comparison:
     def _base(self, asked: list[Line], base: str) -> tuple[int, Line]:
         """The baseline and its place among the runs asked for, −1 where it is none of them.
 
-        Of runs of several kinds it is of the kind that most are of, so that most are compared.
+        Of runs of several kinds it is of the kind that most are of, and of those one whose curve
+        most share, so that most are compared.
         """
         keys = [line.key for line in asked]
         if base:
@@ -125,8 +125,7 @@ class Comparison:
                 return -1, found
             told = f"{base[:40]} is none of the compared runs, nor the control of one"
             raise SpecError(FieldError("base", told))
-        kinds = Counter(line.run.kind for line in asked)
-        alike = [line for line in asked if line.run.kind == kinds.most_common(1)[0][0]]
+        alike = lines.most(lines.most(asked, lines.kind), lines.curve_of)
         control = self._control(alike)
         if control is not None:
             if control.key in keys:
@@ -360,18 +359,20 @@ class Comparison:
         told, names = [], {run["key"]: run["name"] for run in runs}
         for line, run in zip(self.lines, runs, strict=True):
             if run["status"] != "done" and line.of is None:
-                share = f"{line.run.answers_stored} of {line.run.answers_expected} rows"
+                stored = self.store.counts(line.run.id).answers
+                share = f"{stored} of {line.run.answers_expected} rows"
                 doing = "is at work" if run["status"] in ACTIVE else f"is {run['status']}"
                 told.append(f"{run['name']} {doing}: {share} so far.")
         told += compare_words.of_older_code(runs)
+        apart: dict[str, list[str]] = {}
         for line in self.lines[1:]:
             foreign = KVPRESS in (line.run.kind, self.base.run.kind)
             if foreign and (why := self.unpaired(line, self.base)):
-                told.append(f"{names[line.key]} is not paired: {why}.")
+                apart.setdefault(why, []).append(names[line.key])
             if foreign or not (line.sweep and self.base.sweep):
                 continue
             if why := self.unpaired(line, self.base):
-                told.append(f"{names[line.key]} is not paired: {why}.")
+                apart.setdefault(why, []).append(names[line.key])
                 continue
             moved = self.tests(line, self.base)[1]
             have = [len(self.sheet(one).samples) for one in (line, self.base)]
@@ -386,4 +387,6 @@ class Comparison:
                     f"{names[line.key]} has {have[0]} whole prompts and "
                     f"{compare_words.the(runs[0])} {have[1]}: paired on the {both} of both."
                 )
-        return told
+        if list(map(len, apart.values())) == [len(self.lines) - 1]:
+            return told  # all for one reason: the doubt says it
+        return told + compare_words.not_paired(apart)

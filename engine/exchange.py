@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pyarrow as pa
 from fastapi import Response
@@ -17,9 +18,30 @@ def check_text(values: dict) -> dict:
     try:
         json.dumps(values, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        text = "holds a broken character (half of a surrogate pair); paste the text again as UTF-8"
-        raise SpecError(FieldError("spec", text)) from None
+        where = _broken(values) or ()
+        cut = next((i for i, part in enumerate(where) if type(part) is int), len(where))
+        field = ".".join(map(str, where[:cut])) or "spec"
+        place = ", ".join(f"entry {p + 1}" if type(p) is int else str(p) for p in where[cut:])
+        told = "holds a broken character (half of a surrogate pair); paste the text again as UTF-8"
+        raise SpecError(FieldError(field, f"{place}: {told}" if place else told)) from None
     return values
+
+
+def _broken(value: Any) -> tuple | None:
+    """The keys and indices that lead to a text that cannot be written, or to a name that cannot."""
+    if isinstance(value, str):
+        return None if value.isascii() or _writes(value) else ()
+    inside = enumerate(value) if isinstance(value, list) else ()
+    for key, item in value.items() if isinstance(value, dict) else inside:
+        if isinstance(key, str) and not _writes(key):
+            return ()
+        if (rest := _broken(item)) is not None:
+            return (key, *rest)
+    return None
+
+
+def _writes(text: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def arrow(table: pa.Table) -> Response:

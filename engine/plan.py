@@ -35,7 +35,10 @@ def plan(spec: Any, tokenizer: Any, facts: Any, speed: float | None = None) -> d
     _check_sentences(spec, facts)
     own = getattr(spec.task, "prompts", ())
     most = None if own else max(PREVIEWED // spec.settings.modulus, 1)
-    samples, copies = built(spec, tokenizer, facts, speed, most)
+    try:
+        samples, copies = built(spec, tokenizer, facts, speed, most)
+    except SpecError as error:
+        raise _at_longest(spec.task, error) from None
     _check_questions(spec, samples)
     count = len(copies) * spec.settings.samples // len(samples)
     lengths = [len(copy.tokens) for copy in copies]
@@ -67,6 +70,23 @@ def plan(spec: Any, tokenizer: Any, facts: Any, speed: float | None = None) -> d
     if sample.shifted is not None:
         result["pair"] = {"tokens": len(sample.shifted.tokens) - len(sample.tokens)}
     return result
+
+
+def _at_longest(task: Any, error: SpecError) -> SpecError:
+    """A prompt that is too long is told at its longest part: its text, system message or answer."""
+    size = task.size_field
+    parts = {name: getattr(task, name, "") for name in (size, "system", "answer")}
+    longest = max(parts, key=lambda name: len(parts[name]) if isinstance(parts[name], str) else 0)
+    if not isinstance(parts[size], str) or longest == size:
+        return error
+    return SpecError(
+        *(
+            FieldError(f"task.{longest}", e.message)
+            if e.field == f"task.{size}" and "too many" in e.message
+            else e
+            for e in error.errors
+        )
+    )
 
 
 def _check_sentences(spec: Any, facts: Any) -> None:

@@ -13,7 +13,7 @@ import tiny
 
 import engine.tasks  # noqa: F401  (fills the registry)
 from engine.commands import sweeps, words
-from engine.registry import TASKS
+from engine.registry import TASKS, SpecError
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +41,16 @@ def test_tokens_of_a_copy_that_is_not_there_exit_2(shared, tmp_path):
         assert (found.returncode, found.stdout) == (2, "")
         assert found.stderr.strip() == f"{option}: must be from 0 to {last}, not {value}"
     assert shared.cli("tokens", key, "--sample=1", "--shift=7").returncode == 0
+
+
+def test_prompts_and_another_task_are_not_both_read(tmp_path):
+    """One of the two would be dropped without a word."""
+    path = tmp_path / "own.jsonl"
+    path.write_text('{"text": "{{pad}} It is {{target}}4{{/target}}. It is ", "answer": "4"}')
+    with pytest.raises(SpecError, match="is banner, but --prompts are read by custom"):
+        sweeps.make_spec("", [], "", "", "banner:base=16", path)
+    found = sweeps.make_spec("", [], "", "", "custom:chat=true", path)["task"]
+    assert (found["kind"], len(found["prompts"])) == ("custom", 1)
 
 
 def test_the_task_in_the_help_is_one():

@@ -362,39 +362,3 @@ def test_the_phase_is_t_mod_s_wherever_the_grid_starts(tokenizer):
     assert strip["origin"] == 2
     assert [t["phase"] for t in strip["tokens"][:6]] == [0, 1, 2, 3, 0, 1]
     assert [t["window"] for t in strip["tokens"][:7]] == [None, None, 0, 0, 0, 0, 1]
-
-
-def told(tokenizer, **values) -> tuple[str, str]:
-    with pytest.raises(SpecError) as caught:
-        plan(spec_of(**values), tokenizer, FACTS)
-    first = caught.value.errors[0]
-    return first.field, first.message
-
-
-def test_a_prompt_far_down_a_file_is_refused_before_the_run(tokenizer):
-    many = [{"text": f"{{{{pad}}}} {TEXT.split(' ', 1)[1]}", "answer": "4829"}] * 600
-    many[-1] = {"text": "A cod{{pad}}e is {{target}}4829{{/target}}. It is ", "answer": "4829"}
-    task = {"kind": "custom", "prompts": many}
-    field, message = told(tokenizer, task=task, samples=600, modulus=8, protocol="lengthen")
-    assert field == "task.prompts"
-    assert message.startswith("prompt 600: ")
-
-
-def test_every_prompt_needs_its_question_where_what_is_before_it_is_compressed(tokenizer):
-    two = [
-        {"text": TEXT, "answer": "4829"},
-        {"text": TEXT.replace("{{question}}", ""), "answer": "4829"},
-    ]
-    after = POOLED | {"when": "after_context"}
-    task = {"kind": "custom", "prompts": two}
-    field, message = told(tokenizer, task=task, samples=2, memory=after, protocol="lengthen")
-    assert field == "task.prompts"
-    assert message.startswith("prompt 2: after_context")
-
-
-def test_thousands_of_sentences_are_refused_by_their_number(tokenizer):
-    start = time.perf_counter()
-    field, message = told(tokenizer, task=CODE | {"before": 4000, "after": 4000})
-    assert field == "task.before"
-    assert message.startswith("8,000 sentences have more than 96,000 tokens")
-    assert time.perf_counter() - start < 5

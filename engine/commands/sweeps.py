@@ -15,6 +15,7 @@ import typer
 from engine.commands import shown, words
 from engine.commands.look import AsJson, ask
 from engine.commands.printing import err, print_json, print_text, say, seconds
+from engine.registry import FieldError, SpecError
 
 POLL = 0.25
 FIELD = re.compile(r"[a-z_]+(\.[a-z_]+)*: ")  # the start of a refusal
@@ -103,6 +104,9 @@ def make_spec(
         kind = "reasoning" if decodes else "custom"
         found = words.reasoning(prompts) if decodes else words.prompts(prompts)
         given = _table(spec.get("task"))
+        if task and given.get("kind") != kind:
+            told = f"is {given.get('kind')}, but --prompts are read by {kind}: give one of them"
+            raise SpecError(FieldError("task", told))
         own = given if given.get("kind", kind) == kind else {}
         spec["task"] = {**own, "kind": kind, "prompts": found}
         spec["samples"] = len(found)

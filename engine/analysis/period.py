@@ -24,8 +24,8 @@ from scipy import stats
 
 DRAWS = 2000
 LEVEL = 0.05
-ADDED = 0.2  # least share of a longer period's effect that is not the shorter one's already
-STRICT = 0.001  # level of a longer period that adds less, or the least that the draws can show
+# What a longer period must show: share of its effect that is not the shorter one's already → level.
+CLIMB = ((0.2, LEVEL), (0.1, 0.002), (-np.inf, 0.0005))
 MISFIT = 0.01  # level at which residues of one phase count as different from each other
 TOLERANCE = 1e-9
 POOL = 4096  # most permutations that samples draw from
@@ -104,14 +104,18 @@ def detect(
     effect = {row["period"]: _effect(row) for row in table}
     while found and (multiples := [q for q in periods if q > found and q % found == 0]):
         more = explained(curve, found, multiples, seed=seed, draws=draws)
-        much = (effect[found] <= (1 - ADDED) * effect[q] for q in multiples)
-        strict = max(STRICT, 1 / (1 + draws))
-        levels = [LEVEL if added else strict for added in much]
+        levels = [_level(effect[found], effect[q], draws) for q in multiples]
         better = [q for q, p, at in zip(multiples, more.p, levels, strict=True) if p <= at]
         if not better:
             break
         found = better[0]
     return Period(found, float(test.p.min()), table)
+
+
+def _level(shorter: float, longer: float, draws: int) -> float:
+    """The level of a climb, or the least p that so few draws can show."""
+    added = 1 - shorter / longer if longer else 0.0
+    return max(next(p for share, p in CLIMB if added >= share), 1 / (1 + draws))
 
 
 def _effect(row: dict) -> float:

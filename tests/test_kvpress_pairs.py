@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from test_kvpress import folder, metrics, ruler
 
+from engine.kvpress.config import _removed
 from engine.kvpress.files import read_folder
 from engine.kvpress.pairs import difference, unpaired
 
@@ -69,3 +70,12 @@ def test_other_rows_and_rows_without_scores_are_not_paired():
     bare, second = made(told=metrics([1.0, 0.0, 0.0, 0.0]))
     assert "no scores" in unpaired(bare, one, second, first)
     assert unpaired(one, one, first, first | {"seed": 42}) == ""
+
+
+@pytest.mark.parametrize("length", [7, 401, 1000, 4096, 131_072])
+def test_the_ratio_that_is_written_keeps_the_budget_in_kvpress(length):
+    for budget in {*range(1, length, max(1, length // 300)), length, length + 5}:
+        ratio = _removed(budget, length)
+        assert 0 <= ratio < 1
+        assert int(length * (1 - ratio)) == min(budget, length)
+    assert (_removed(256, 1024), _removed(8, 20)) == (0.75, 0.6)

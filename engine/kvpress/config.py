@@ -144,10 +144,10 @@ def _one(
     else:
         name, removed = press.name, 0.0
         if name != NO_PRESS:
-            removed = round(max(0.0, 1 - budget / length), 4)
+            removed = _removed(budget, length)
         notes = _notes_once(press, every, decodes)
         if name != NO_PRESS:
-            notes = [f"{budget} of {length} entries kept: {removed:g} removed", *notes]
+            notes = [f"{budget} of {length} entries kept: {removed} removed", *notes]
         options = _options(model, name, removed, seed, length)
     notes += press.notes(memory)
     return blank | {
@@ -156,6 +156,18 @@ def _one(
         "notes": notes,
         "reason": "",
     }
+
+
+def _removed(budget: int, length: int) -> float:
+    """The shortest compression_ratio of which kvpress keeps the budget: int(length · (1 − ratio)).
+
+    Where no rounding of the budget's own share does, half an entry more is asked for.
+    """
+    if budget >= length:
+        return 0.0
+    shares = [1 - budget / length, 1 - (budget + 0.5) / length]
+    tried = (round(share, digits) for digits in range(1, 17) for share in shares)
+    return next(ratio for ratio in tried if int(length * (1 - ratio)) == budget)
 
 
 def _notes_behind(every: int, budget: int) -> list[str]:

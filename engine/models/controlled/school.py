@@ -67,8 +67,11 @@ def teach(
                 ends[name] = _last_word(name, process.exitcode, process.pid, began)
             watch(_standing(members, running, ends, began))
     except KeyboardInterrupt:
-        for name in running:
-            ledger.ask_to_stop(name)
+        for name, process in running.items():
+            if _told(name, process.pid, began) is None:
+                process.terminate()  # it has begun nothing, and would not hear
+            else:
+                ledger.ask_to_stop(name)
         for name, process in running.items():
             process.join(60)
             ends[name] = _last_word(name, process.exitcode, process.pid, began)

@@ -129,6 +129,16 @@ def rivals(answers: pd.DataFrame, names: list[str], axis: str) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True).dropna(subset=["value"])
 
 
+def first_tokens(answers: pd.DataFrame, told: list[dict]) -> bool:
+    """Whether a rival's curve is of its first token while an answer or a rival has several.
+
+    `told`: the plan's rivals, text and first token.
+    """
+    if len(answers) and answers["token_logprobs"].map(len).max() > 1:
+        return True
+    return any(rival.get("token") not in (None, rival["text"]) for rival in told)
+
+
 def fold(answers: pd.DataFrame, stride: int, measure: str) -> pd.DataFrame:
     """phase, value: the running mean while no report is there yet."""
     if not len(answers):

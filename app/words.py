@@ -28,6 +28,10 @@ MARKS |= {
     "\u2028": "⟨LS⟩",
     "\ufeff": "⟨BOM⟩",
 }
+# Letters, signs and marks that are drawn as nothing, though Unicode counts them as visible.
+BLANK = {0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, 0x16FE4, 0x1D159}
+BLANK |= {0x180B, 0x180C, 0x180D, 0x180E, 0x180F}
+MARKS |= {chr(code): f"⟨U+{code:04X}⟩" for code in BLANK}
 MARKS |= {
     "\u202a": "⟨LRE⟩",
     "\u202b": "⟨RLE⟩",

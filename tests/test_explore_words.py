@@ -1,10 +1,15 @@
 """Explore claims of prompts, memories and layers no more than what is so of them."""
 
+from dataclasses import replace
+
+import pandas as pd
 import pytest
 from fake_client import FakeClient
 from test_app import client, html, page, preset  # noqa: F401  (client is a fixture)
 
+from app import frames
 from app.explore import head, why
+from app.explore.prompt import answer_line
 from app.explore.subject import Subject
 from engine.offers import memories
 from engine.specs import SweepSpec
@@ -111,6 +116,55 @@ def test_a_scan_in_which_no_layer_stands_out_says_so(client, monkeypatch):  # no
 def test_before_a_run_nothing_is_claimed_of_the_answer(protocol, noun):
     told = head.doubt(subject(spec_of({"kind": "pooled"}) | {"protocol": protocol}))
     assert f"whether the answer depends on the {noun}" in told
+
+
+def test_a_grid_has_residues_and_phases():
+    pooled = subject(spec_of({"kind": "pooled"}, modulus=16), {"strip": {"stride": 2}})
+    assert head.finding(pooled) == "One answer at 16 residues, 2 phases, not measured yet"
+    full = subject(spec_of({"kind": "full"}, modulus=8))
+    assert head.finding(full) == "One answer at 8 residues, not measured yet"
+
+
+def test_numbers_of_one_kind_have_the_same_digits_and_no_dash_for_a_p():
+    report = {"gap_null": 0.0041, "gap_p": None}
+    assert head._chance(report) == ".004 by chance"
+    assert head._chance({"gap_null": 0.0412, "gap_p": 0.5}) == ".041 by chance, p = .50"
+    assert head._configured({"p": None}, 4) == "configured 4"
+    assert "gap_p" not in head.HELP["gap"]
+
+
+def test_one_text_at_both_phases_is_told_once(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(why.st, "html", drawn.append)
+    shown = subject(spec_of({"kind": "pooled"}), {"strip": {"stride": 4}})
+
+    def written(best: str, worst: str) -> str:
+        drawn.clear()
+        told = {"best": {"phase": 2, "text": best}, "worst": {"phase": 1, "text": worst}}
+        why.written(replace(shown, run={"written": told}))
+        return "".join(drawn)
+
+    same = written("47.", "47.")
+    assert "Written at the best phase, 2 and at the worst phase, 1: the same text at both" in same
+    assert same.count("<pre") == 1
+    apart = written("47B.", "47.")
+    assert apart.count("<pre") == 2
+    assert "same text" not in apart
+
+
+@pytest.mark.parametrize(
+    ("tokens", "rival", "told"), [(["4", "7"], "1", True), (["8"], "12", True), (["8"], "1", False)]
+)
+def test_a_rivals_first_token_is_not_taken_for_the_whole(tokens, rival, told):
+    plan = {
+        "answer": {"text": "".join(tokens), "tokens": [{"text": t} for t in tokens]},
+        "rivals": [{"text": rival, "token": "1"}],
+    }
+    line = answer_line(plan)
+    assert ("Gold is read whole, a rival by its first token alone" in line) == told
+    assert ("the first token of 12" in line) == (rival == "12")
+    rows = pd.DataFrame({"token_logprobs": [[-1.0] * len(tokens)]})
+    assert frames.first_tokens(rows, plan["rivals"]) == told
 
 
 def test_without_a_stride_the_top_tokens_are_a_mean_over_copies(client):  # noqa: F811

@@ -209,7 +209,38 @@ def test_interval_is_a_ribbon_only_where_it_is_known():
         gold().drop(columns=["low", "high"]), axis="shift", count=16, stride=4, samples=3
     )
     assert not traces(bare, "95 %")
-    assert "3 prompts so far" in bare.layout.title.text
+    assert "3 prompts</span>" in bare.layout.title.text
+    options = dict(axis="shift", count=16, stride=4, samples=1, running=True)
+    assert "1 prompt so far" in phase_curve(gold()[["x", "value"]], **options).layout.title.text
+
+
+def test_a_rival_read_by_its_first_token_says_so_wherever_it_is_named():
+    fig = curve(rivals=rivals("12C"), first_token=True)
+    (line,) = traces(fig, "rival")
+    assert line.name == "rival 12C, first token"
+    assert "rival&nbsp; 12C, first token" in [a.text for a in fig.layout.annotations]
+    assert "Rivals: first token alone" in fig.layout.title.text
+    assert "first token" not in curve(rivals=rivals("12C")).to_json()
+
+
+def test_what_is_not_measured_is_told_in_words_and_one_prompt_is_one():
+    empty = folded(fold_frame().head(0), stride=4)
+    assert [a.text for a in empty.layout.annotations] == ["Not measured yet"]
+    for fig in (
+        spectrum(spectrum_frame().head(0), configured=4, detected=None, chance=None),
+        autocorrelation(pd.DataFrame({"lag": [], "correlation": []}), configured=4),
+    ):
+        assert [a.text for a in fig.layout.annotations] == ["Known once a run has ended"]
+    one = pd.DataFrame({"residue": [0], "accuracy": [1.0], "low": [0.2], "high": [1.0], "n": [1]})
+    assert "1 prompt a residue" in by_residue(one, modulus=1, stride=None).layout.title.text
+
+
+def test_marks_at_zero_stand_whole_over_the_axis():
+    dots = pd.DataFrame({"phase": [0, 0], "value": [0.0, 0.0]})
+    for fig in (curve(), folded(fold_frame(), stride=4, dots=dots), FIGURES["residue"]()):
+        marked = [t for t in fig.data if t.mode and "markers" in t.mode]
+        assert all(t.cliponaxis is False for t in marked)
+        assert fig.layout.xaxis.layer == "below traces"
 
 
 def test_hover_tells_position_and_phase():
@@ -291,6 +322,11 @@ def test_attention_outlines_the_chosen_cell_and_keeps_the_weights():
     box = fig.layout.shapes[-1]
     assert (box.x0, box.x1, box.y0, box.y1) == (1.5, 2.5, 0.5, 1.5)
     assert fig.data[0].z[1][2] == np.float32(0.7)
+    assert list(fig.data[0].text[1]) == [".100", ".200", ".700"]
+    named = heat(names=(["1 “<b>”", "2 “x”"], ["0 “a”", "window 1 to 4", "window 1 to 4"]))
+    assert named.data[0].y == ("1 “&lt;b&gt;”", "2 “x”")
+    assert named.data[0].x == ("0 “a”", "window 1 to 4, number 1", "window 1 to 4, number 2")
+    assert "query %{y}, key %{x}<br>weight %{text}" in named.data[0].hovertemplate
     assert fig.layout.yaxis.autorange == "reversed"
 
 

@@ -52,6 +52,11 @@ def test_token_text_is_never_mark_up(raw):
     assert all(char.isprintable() for char in words.visible(raw))
 
 
+@pytest.mark.parametrize("code", [0x3164, 0x115F, 0x1160, 0xFFA0, 0x2800, 0x180E, 0x34F])
+def test_a_letter_that_is_drawn_as_nothing_is_told_by_its_number(code):
+    assert words.visible(f"a{chr(code)}b") == f"a⟨U+{code:04X}⟩b"
+
+
 @pytest.mark.parametrize("raw", WILD)
 def test_wild_tokens_are_shown_as_text_in_the_strip(raw):
     token = {"position": 3, "id": 1, "text": raw, "role": "text", "phase": 3, "window": 0}

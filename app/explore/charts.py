@@ -54,6 +54,7 @@ def _curve(subject: Subject, answers: pd.DataFrame, control: pd.DataFrame, look:
     if not len(flat) and (subject.report or {}).get("control"):
         flat = frames.with_intervals(flat, subject.report["control"], axis)
     others = frames.rivals(answers, subject.rivals, axis)
+    first = frames.first_tokens(answers, (subject.plan or {}).get("rivals") or [])
     fig = phase_curve(
         gold,
         axis=axis,
@@ -67,6 +68,8 @@ def _curve(subject: Subject, answers: pd.DataFrame, control: pd.DataFrame, look:
         answer=subject.answer if subject.one_answer else "",
         answers=TITLES.get(measure, "answer"),
         samples=int(answers["sample"].nunique()) if len(answers) else None,
+        running=subject.active,
+        first_token=first,
         look=look,
     )
 
@@ -86,13 +89,16 @@ def _curve(subject: Subject, answers: pd.DataFrame, control: pd.DataFrame, look:
             )
 
     table = gold.rename(columns={"value": "gold"})
+    alone = ", first token" if first else ""
     if len(flat):
         table = table.merge(
             flat[["x", "value"]].rename(columns={"value": "full_cache"}), on="x", how="left"
         )
     for name, line in others.groupby("name", sort=False):
         table = table.merge(
-            line[["x", "value"]].rename(columns={"value": f"rival {name}"}), on="x", how="left"
+            line[["x", "value"]].rename(columns={"value": f"rival {name}{alone}"}),
+            on="x",
+            how="left",
         )
     table = table.rename(columns={"x": axis})
     export.chart(fig, table, "curve", look, alt=_spoken(gold, axis), extra=axis_choice)

@@ -21,7 +21,7 @@ HELP = {
     "worst": "The smallest of the S folded phases: means over prompts and over the residues of one "
     "phase, t mod S. Interval: 95 %, resampled by prompt.",
     "gap": "Largest minus smallest folded phase, Δ. A maximum minus a minimum is biased upward, so "
-    "what chance gives stands below: each prompt's folded curve rotated at random (gap_p).",
+    "what chance gives stands below: each prompt's folded curve rotated at random.",
     "period": "The smallest period whose fold explains the mean curve beyond chance, or a multiple "
     "of it that adds to that; p is of there being any period. Max-T permutation test of residues "
     "within prompts, N ≥ 2 000. The configured S stands beside it.",
@@ -86,8 +86,12 @@ def finding(subject: Subject) -> str:
     copies = (subject.plan or {}).get("copies")
     if not copies:
         return "Nothing to run yet"
-    noun = "documents" if subject.protocol == "pair" else "phases"
-    return f"One answer at {subject.modulus} {noun}, not measured yet"
+    if subject.protocol == "pair":
+        return "One answer in 2 documents, not measured yet"
+    places = count(subject.modulus, "residue")
+    if subject.stride:
+        places += f", {count(subject.stride, 'phase')}"
+    return f"One answer at {places}, not measured yet"
 
 
 def doubt(subject: Subject) -> str:
@@ -155,9 +159,7 @@ def key_numbers(subject: Subject) -> None:
         (
             "Period",
             NOTHING if not report else str(period.get("detected") or "none"),
-            f"configured {period.get('configured') or stride or 'none'}, {p_value(period.get('p'))}"
-            if report
-            else f"configured {stride or 'none'}",
+            _configured(period, stride),
             "period",
         ),
         ("Full cache, gap", number(_gap(control)), _chance(control), "control"),
@@ -210,4 +212,10 @@ def _gap(report: dict) -> float | None:
 def _chance(report: dict) -> str:
     if not report or report.get("gap_null") is None:
         return ""
-    return f"{number(report['gap_null'], 2)} by chance, {p_value(report.get('gap_p'))}"
+    told = f"{number(report['gap_null'])} by chance"
+    return told if report.get("gap_p") is None else f"{told}, {p_value(report['gap_p'])}"
+
+
+def _configured(period: dict, stride: int | None) -> str:
+    told = f"configured {period.get('configured') or stride or 'none'}"
+    return told if period.get("p") is None else f"{told}, {p_value(period['p'])}"

@@ -16,16 +16,17 @@ from app import export, frames, services, state
 from app.explore.subject import Subject
 from app.explore.tables import needs_run, sample_choice
 from app.figures.attention import attention as attention_figure
+from app.figures.attention import weight
 from app.figures.theme import look_of, plain
 from app.style import text
-from app.words import count, number, visible
+from app.words import count, visible
 
 CLICK = """
 export default function ({ data, setTriggerValue }) {
   let chart = null, tries = 0, timer = null;
   const send = (event) => {
     const point = event.points && event.points[0];
-    if (point) setTriggerValue("cell", [Math.round(point.y), Math.round(point.x)]);
+    if (point) setTriggerValue("cell", [...point.pointNumber]);
   };
   const attach = () => {
     const found = document.querySelector(data.chart + " .js-plotly-plot");
@@ -140,6 +141,7 @@ def _map(subject: Subject, asked: dict) -> None:
         title=f"Attention, layer {asked['layer']}, head {asked['head']}",
         subtitle=sub,
         chosen=chosen,
+        names=(queries, keys),
         look=look,
     )
     frame = _long(found, queries, keys)
@@ -159,7 +161,7 @@ def _map(subject: Subject, asked: dict) -> None:
         row, column = chosen
         told = (
             f"Query {queries[row]} reads key {keys[column]} with weight "
-            f"{number(float(found.cells[row, column]), 4)}."
+            f"{weight(float(found.cells[row, column]))}."
         )
     st.html(f'<p class="ps-doubt ps-text" data-cell="1">{escape(told)}</p>')
 

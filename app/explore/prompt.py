@@ -88,7 +88,7 @@ def _tell(wrong: list[tuple[str, str]], name: str) -> None:
 
 
 def answer_line(plan: dict) -> str:
-    """The tokens of the gold answer and of each rival, each in its own box."""
+    """The tokens of the gold answer and each rival's first, each in its own box."""
     gold = "".join(
         f'<bdi class="ps-tok ps-target">{literal(t["text"])}</bdi>'
         for t in plan["answer"]["tokens"]
@@ -100,9 +100,14 @@ def answer_line(plan: dict) -> str:
         )
     ]
     for rival in plan.get("rivals") or ():
-        first = literal(rival.get("token") or rival["text"])
-        parts.append(
-            f'<span class="ps-item">rival&nbsp; <bdi class="ps-tok ps-pad">{first}</bdi>'
-            f"&nbsp; scored for {literal(rival['text'])}</span>"
+        first = rival.get("token") or rival["text"]
+        box = f'<bdi class="ps-tok ps-pad">{literal(first)}</bdi>'
+        whole = (
+            "" if first == rival["text"] else f"&nbsp; the first token of {literal(rival['text'])}"
         )
+        parts.append(f'<span class="ps-item">rival&nbsp; {box}{whole}</span>')
+    told = plan.get("rivals") or ()
+    long = len(plan["answer"]["tokens"]) > 1 or any(r.get("token") != r["text"] for r in told)
+    if told and long:
+        parts.append("<span>Gold is read whole, a rival by its first token alone</span>")
     return f'<div class="ps-legend">{"".join(parts)}</div>'

@@ -63,7 +63,7 @@ def _phases(subject: Subject, stride: int) -> list[tuple[str, int, str]]:
     else:
         target = next((t for t in subject.plan["strip"]["tokens"] if t.get("target")), {})
         wanted = [int(target.get("phase") or 0)]
-    rival = _rival_means(subject, stride)
+    rival, alone = _rival_means(subject, stride)
     known = {int(r["phase"]): r["value"] for r in (report or {}).get("folded") or ()}
     out = []
     for phase in dict.fromkeys(wanted):
@@ -71,26 +71,29 @@ def _phases(subject: Subject, stride: int) -> list[tuple[str, int, str]]:
         if phase in known:
             parts.append(f"Gold {number(known[phase], 2)}")
             if phase in rival:
-                parts.append(f"rival {visible(rival[phase][0])} {number(rival[phase][1], 2)}")
+                name, value = rival[phase]
+                parts.append(f"rival {visible(name)}{alone} {number(value, 2)}")
         out.append((f"Phase {phase}", phase, ", ".join(parts)))
     return out
 
 
-def _rival_means(subject: Subject, stride: int) -> dict[int, tuple[str, float]]:
-    """Phase → the likeliest rival there and its mean probability."""
+def _rival_means(subject: Subject, stride: int) -> tuple[dict[int, tuple[str, float]], str]:
+    """Phase → the likeliest rival there and its mean probability; and what of it was read."""
     if subject.run is None or not subject.rivals:
-        return {}
+        return {}, ""
     answers = frames.usable(services.answers(subject.key, settled=not subject.active))
     table = frames.rivals(answers, subject.rivals, "residue")
     if not len(table):
-        return {}
+        return {}, ""
+    first = frames.first_tokens(answers, subject.plan.get("rivals") or [])
     table["phase"] = table["x"].astype(int) % stride
     means = table.groupby(["phase", "name"])["value"].mean().reset_index()
     best = means.loc[means.groupby("phase")["value"].idxmax()]
-    return {
+    found = {
         int(r.phase): (r.name_, float(r.value))
         for r in best.rename(columns={"name": "name_"}).itertuples()
     }
+    return found, ", first token" if first else ""
 
 
 def around_target(strip: dict, stride: int, phase: int) -> list[dict]:
@@ -186,11 +189,14 @@ def written(subject: Subject) -> None:
     def name_of(phase: int) -> str:
         return "AB"[int(phase)] if subject.protocol == "pair" else str(phase)
 
-    for name, label in (("best", "best"), ("worst", "worst")):
-        part = told.get(name)
-        if part and part.get("text") is not None:
-            st.html(
-                f'<p class="ps-phase-line"><b>Written at the {label} {place}, '
-                f"{escape(name_of(part.get('phase')))}</b></p>"
-                f'<pre class="ps-written" dir="auto">{escape(str(part["text"]))}</pre>'
-            )
+    parts = {name: part for name in ("best", "worst") if (part := told.get(name))}
+    parts = {name: part for name, part in parts.items() if part.get("text") is not None}
+    texts = {part["text"] for part in parts.values()}
+    heads = [f"the {name} {place}, {name_of(part.get('phase'))}" for name, part in parts.items()]
+    if len(heads) == 2 and len(texts) == 1:
+        heads = [f"{' and at '.join(heads)}: the same text at both"]
+    for told_at, part in zip(heads, parts.values(), strict=False):
+        st.html(
+            f'<p class="ps-phase-line"><b>Written at {escape(told_at)}</b></p>'
+            f'<pre class="ps-written" dir="auto">{escape(str(part["text"]))}</pre>'
+        )

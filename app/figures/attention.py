@@ -5,13 +5,16 @@ Pure: array and labels in, figure out.  No Streamlit, no engine.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import plotly.graph_objects as go
 
-from app.figures.theme import LIGHT, Look, start
+from app.figures.theme import LIGHT, Look, plain, start
 from app.words import number
 
 MOST_CELLS = 512
+MOST_TOLD = 20_000  # cells whose weight is written out for hover
 
 
 def attention(
@@ -22,11 +25,13 @@ def attention(
     title: str,
     subtitle: str,
     chosen: tuple[int, int] | None = None,
+    names: tuple[list[str], list[str]] | None = None,
     look: Look = LIGHT,
     height: int = 460,
 ) -> go.Figure:
-    """cells: float32 [m queries, n keys], at most 512 × 512; names of rows and columns for hover.
+    """cells: float32 [m queries, n keys], at most 512 × 512; labels of rows and columns.
 
+    `names`: of all rows and columns for hover, where labels are too short to tell them apart.
     `chosen`: (row, column) to outline.  Colour runs with the square root of the weight, so that the
     small weights of a long prompt can be told from none.
     """
@@ -34,6 +39,10 @@ def attention(
         raise ValueError(f"at most {MOST_CELLS} × {MOST_CELLS} cells, not {cells.shape}")
     fig = start(look, title, subtitle, height=height, left=92)
     top = float(np.nanmax(cells)) if cells.size else 1.0
+    whole_queries, whole_keys = (_apart(told) for told in names or (queries, keys))
+    weights = (
+        [[weight(float(w)) for w in row] for row in cells] if cells.size <= MOST_TOLD else None
+    )
     last = len(look.sequential) - 1
     ticks = [0.0, 0.25, 0.5, 0.75, 1.0]
     fig.add_heatmap(
@@ -41,7 +50,12 @@ def attention(
         zmin=0,
         zmax=max(top, 1e-6),
         colorscale=[[(i / last) ** 2, c] for i, c in enumerate(look.sequential)],
-        hovertemplate="row %{y}, column %{x}<br>weight %{z:.4f}<extra></extra>",
+        x=whole_keys,
+        y=whole_queries,
+        text=weights,
+        hovertemplate="query %{y}, key %{x}<br>weight "
+        + ("%{z:.3f}" if weights is None else "%{text}")
+        + "<extra></extra>",
         colorbar=dict(
             thickness=8,
             outlinewidth=0,
@@ -71,6 +85,7 @@ def attention(
     fig.update_layout(hovermode="closest")
     fig.update_yaxes(
         autorange="reversed",
+        type="category",
         showgrid=False,
         title_text="query token",
         title_standoff=14,
@@ -78,9 +93,24 @@ def attention(
         constrain="domain",
     )
     fig.update_xaxes(
-        title_text="key: exact token or pooled window", showline=False, **_ticks(keys, 30)
+        title_text="key: exact token or pooled window",
+        type="category",
+        showline=False,
+        **_ticks(keys, 30),
     )
     return fig
+
+
+def weight(value: float) -> str:
+    """`.133`, `.0042`: a small weight keeps a digit more."""
+    return number(value, 3 if value >= 0.01 else 4)
+
+
+def _apart(names: list[str]) -> list[str]:
+    """Names as categories of an axis: those that stand there twice get their place."""
+    told = [plain(name) for name in names]
+    seen = Counter(told)
+    return [f"{name}, number {i}" if seen[name] > 1 else name for i, name in enumerate(told)]
 
 
 def _ticks(names: list[str], most: int) -> dict:

@@ -20,6 +20,7 @@ from app.figures.theme import (
     start,
     token_label,
 )
+from app.words import count as number_of
 from app.words import number
 
 SHOWN_RIVALS = 3
@@ -37,6 +38,8 @@ def phase_curve(
     answer: str = "",
     answers: str = "answer",
     samples: int | None = None,
+    running: bool = False,
+    first_token: bool = False,
     look: Look = LIGHT,
     flat_label: str = "full cache",
     grid: bool = True,
@@ -45,20 +48,26 @@ def phase_curve(
 
     `axis`: "shift" (tokens in front of the target) or "residue" (its position mod R); `count`: R;
     `first`: an x where a stride begins.  low and high may be missing: then no interval is drawn.
-    `grid`: False for the control's own page, where the line itself is the control.
+    `running`: more prompts may come.  `first_token`: rivals are read by their first token alone,
+    the answer whole.  `grid`: False for the control's own page, where the line is the control.
     """
     noun = {"shift": "shifts", "residue": "residues", "document": "documents"}[axis]
     interval = has_interval(gold)
+    alone = ", first token" if first_token and rivals is not None and len(rivals) else ""
     parts = ["Bands: one stride of " + str(stride) + "."] if stride and stride > 1 else []
     if interval:
-        parts.append("Light ribbon: 95 %, resampled by prompt")
+        told = "Ribbon: 95 %, by prompt." if alone else "Light ribbon: 95 %, resampled by prompt"
+        parts.append(told)
     elif samples:
-        parts.append(f"{samples} prompt" + ("s" if samples != 1 else "") + " so far")
+        stop = "." if alone else ""
+        parts.append(number_of(samples, "prompt") + (" so far" if running else "") + stop)
+    if alone:
+        parts.append("Rivals: first token alone")
     fig = start(
         look,
         f"Probability of the {answers} over {count} {noun}",
         " ".join(parts),
-        right=90,
+        right=152 if alone else 90,
         left=NAMED,
     )
     top = max(count - 1, 1)
@@ -89,10 +98,11 @@ def phase_curve(
                 y=line["value"],
                 mode="lines",
                 line=dict(color=look.rival, width=1.75, dash="4px,3px"),
-                name=f"rival {label}",
+                name=f"rival {label}{alone}",
                 hovertemplate="%{y:.3f}",
             )
-            names.append((float(line["value"].iloc[-1]), f"rival&nbsp; {label}", look.rival_text))
+            ends = f"rival&nbsp; {label}{alone}"
+            names.append((float(line["value"].iloc[-1]), ends, look.rival_text))
     if len(gold):
         hover = gold.apply(lambda row: _hover(row, axis, stride), axis=1)
         fig.add_scatter(
@@ -121,6 +131,7 @@ def phase_curve(
         range=[-0.5, top + 0.5],
         tickvals=list(range(0, count, step)),
         title_text=_axis_title(axis, count),
+        layer="below traces",
     )
     if axis == "document":
         fig.update_xaxes(tickvals=[0, 1], ticktext=["A", "B"])

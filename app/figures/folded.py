@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.figures.theme import LIGHT, NAMED, Look, bands, placeholder, probability_axis, start
-from app.words import number
+from app.words import count, number
 
 
 def folded(
@@ -41,6 +41,7 @@ def folded(
             x=dots["phase"] + _jitter(dots["phase"]),
             y=dots["value"],
             mode="markers",
+            cliponaxis=False,
             marker=dict(size=4.5, color=look.tint(look.gold, 0.4)),
             hoverinfo="skip",
             name="residues",
@@ -60,12 +61,13 @@ def folded(
                 font=dict(size=13, color=look.gold_text),
             )
     else:
-        placeholder(fig, look, "–")
+        placeholder(fig, look, "Not measured yet")
     probability_axis(fig)
     step = max(1, stride // 8)
     fig.update_xaxes(
         range=[-0.45, max(stride - 1, 1) + 0.6],
         tickvals=list(range(0, stride, step)),
+        layer="below traces",
         title_text=f"phase, position mod {stride}",
     )
     return fig
@@ -85,7 +87,7 @@ def by_residue(
     fig = start(
         look,
         "Answered first, by residue",
-        f"Wilson 95 %, {each} prompts a residue",
+        f"Wilson 95 %, {count(each, 'prompt')} a residue",
         height=height,
         left=NAMED,
     )
@@ -105,6 +107,7 @@ def by_residue(
     fig.update_xaxes(
         range=[-0.5, modulus - 0.5],
         tickvals=list(range(0, modulus, step)),
+        layer="below traces",
         title_text=f"target position mod {modulus}",
     )
     return fig

@@ -12,6 +12,7 @@ from app.figures.theme import LIGHT, Look, placeholder, probability_axis, start
 from app.words import number
 
 MOST_BARS = 24
+EMPTY = "Known once a run has ended"
 
 
 def spectrum(
@@ -61,7 +62,7 @@ def spectrum(
                     font=dict(size=12.5, color=look.memory_text),
                 )
     else:
-        placeholder(fig, look, "–")
+        placeholder(fig, look, EMPTY)
     if chance is not None and len(frame):
         fig.add_shape(
             type="line",
@@ -112,7 +113,7 @@ def autocorrelation(
             hovertemplate="%{y:.3f}<br>lag %{x} tokens<extra></extra>",
         )
     else:
-        placeholder(fig, look, "–")
+        placeholder(fig, look, EMPTY)
     fig.update_yaxes(range=[-1.02, 1.02], tickvals=[-1, 0, 1], ticktext=["−1", "0", "1"])
     step = configured if configured and configured > 1 else max(1, len(frame) // 8)
     fig.update_xaxes(tickvals=list(range(0, max(len(frame), 1), step)), title_text="lag, tokens")

@@ -107,6 +107,7 @@ def sweep(material: Material) -> list[Chart]:
     gold = frames.curve(material.answers, axis, measure, stride)
     gold = frames.with_intervals(gold, run, axis)
     flat = frames.curve(material.control, axis, measure, stride)
+    told = (material.plan or {}).get("rivals") or []
     fig = phase_curve(
         gold,
         axis=axis,
@@ -115,6 +116,7 @@ def sweep(material: Material) -> list[Chart]:
         first=frames.first_boundary(material.answers, None, stride, axis, origin),
         control=flat,
         rivals=frames.rivals(material.answers, rivals(material), axis),
+        first_token=frames.first_tokens(material.answers, told),
         answers=TITLES.get(measure, "answer"),
     )
     low, high = (gold["value"].min(), gold["value"].max()) if len(gold) else (0.0, 0.0)
@@ -153,10 +155,7 @@ def rivals(material: Material) -> list[str]:
     told = (material.plan or {}).get("rivals") or []
     if len(told) != columns or int(spec.get("samples") or 1) > 1:
         return [str(n + 1) for n in range(columns)]
-    return [
-        rival["text"] if rival.get("token") == rival["text"] else f"{rival['text']}, first token"
-        for rival in told
-    ]
+    return [rival["text"] for rival in told]
 
 
 def decode(run: dict) -> list[Chart]:

@@ -76,12 +76,42 @@ def runs() -> list[dict]:
 
 
 @st.cache_data(ttl=3, show_spinner=False)
+def _family_now() -> dict:
+    return ask("benchmark", wait=False)
+
+
+@st.cache_data(ttl=30, show_spinner=False)  # a run's end clears it
+def _family() -> dict:
+    told = _family_now()
+    if told.get("coming"):
+        _family_now.clear()
+        raise Pending(told["coming"])
+    if any(m.get("status") in ACTIVE for m in told["members"]):
+        raise _Moving(told)
+    return told
+
+
 def benchmark() -> dict:
     """The family's members with their numbers, and the published rows."""
     try:
+        return _family()
+    except Pending:
         return ask("benchmark")
+    except _Moving as moving:
+        return moving.shown
     except NotFound:  # a service of an older version
         return {"members": [], "published": []}
+
+
+def coming() -> dict:
+    """{done, total} of the family's results while the service brings them in; then empty."""
+    try:
+        _family()
+    except Pending as pending:
+        return pending.told
+    except (_Moving, NotFound):
+        pass
+    return {}
 
 
 @st.cache_data(ttl=3600, max_entries=60, show_spinner=False)
@@ -202,7 +232,8 @@ def csv(frame: pd.DataFrame) -> bytes:
 
 def forget() -> None:
     """Drop what a new or ended run makes stale."""
-    for cached in (_preview, _settled, runs, schema, benchmark, answers_cached, tokens_cached):
+    moving = (_preview, _settled, runs, schema, _family, _family_now)
+    for cached in (*moving, answers_cached, tokens_cached):
         cached.clear()
 
 
@@ -281,6 +312,9 @@ def attention(key: str, asked: dict) -> AttentionMap | None:
         return None
 
 
+NO_COPY = "This run has no such copy, layer or head."
+
+
 def attention_or_reason(key: str, asked: dict) -> tuple[AttentionMap | None, str]:
     """(map, "") or (None, why not); (None, "") while it is computed."""
     try:
@@ -288,7 +322,7 @@ def attention_or_reason(key: str, asked: dict) -> tuple[AttentionMap | None, str
     except Refused as refused:
         return None, reasons(refused)
     except NotFound:
-        return None, "This run has no such copy, layer or head."
+        return None, NO_COPY
 
 
 def reasons(refused: Refused) -> str:

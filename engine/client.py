@@ -142,9 +142,12 @@ class Client(Transport):
         """Nobody waits for that trace any more; `asked` as of `trace`."""
         return self._json("POST", f"/runs/{_safe(key)}/trace/stop", json=asked)
 
-    def benchmark(self) -> dict:
-        """{members, published}: the controlled family with its numbers."""
-        return self._json("GET", "/benchmark")
+    def benchmark(self, wait: bool = True) -> dict:
+        """{members, published}: the controlled family with its numbers.
+
+        Their stored results are read once; without `wait` {"coming": {done, total}} meanwhile.
+        """
+        return self._json("GET", "/benchmark", params={"wait": wait})
 
     def trainings(self) -> dict:
         """{runs, ended}: trainings with their progress, and the ledger of those that ended."""

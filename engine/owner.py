@@ -29,6 +29,7 @@ from engine.warming import warm
 log = logging.getLogger("phasescope")
 PLANS_KEPT = 16
 SPECS_KEPT, CHARACTERS_KEPT = 1000, 50_000_000  # where readers only look
+SOON = 0.5  # seconds in which results that are in already are found to be
 LAST = 3  # turn of the results that come in when they are asked for
 
 
@@ -44,6 +45,8 @@ class Engine:
         self.stays = stays  # false: for one command, which loads only what it needs
         self.ready = threading.Event()  # the start page's stored results are in
         self._family = threading.Lock()  # while the controlled family's are brought in
+        self._coming: threading.Thread | None = None  # at that, where nobody waits for it
+        self._come = 0  # of them, so far
         self._ending = False
         self._plans: OrderedDict[tuple, dict] = OrderedDict()
         self._specs: OrderedDict[str, str] = OrderedDict()
@@ -81,11 +84,22 @@ class Engine:
         """Bring in the rest of the controlled family, when somebody first asks for it."""
         self.ready.wait(timeout=110)
         with self._family:
-            for preset in family_presets().values():
+            for self._come, preset in enumerate(_last()):
                 if self._ending:
                     return
-                if preset.bundle and _turn(preset) == LAST:
-                    self._bring_in(preset)
+                self._bring_in(preset)
+
+    def family_coming(self) -> dict | None:
+        """How many of these are in, while they are brought in unattended; None when all are."""
+        with self._lock:
+            if self._coming is None:
+                name = "phasescope-family"
+                self._coming = threading.Thread(target=self.bring_in_family, name=name, daemon=True)
+                self._coming.start()
+        self._coming.join(timeout=SOON)
+        if not self._coming.is_alive():
+            return None
+        return {"done": self._come, "total": len(_last())}
 
     def _bring_in(self, preset: Preset) -> None:
         content = preset.bundle.read_bytes()
@@ -152,6 +166,11 @@ class Engine:
             while len(self._plans) > PLANS_KEPT:
                 self._plans.popitem(last=False)
         return made
+
+
+def _last() -> list[Preset]:
+    """The results that come in when they are asked for."""
+    return [p for p in family_presets().values() if p.bundle and _turn(p) == LAST]
 
 
 def _turn(preset: Preset) -> int:

@@ -200,8 +200,11 @@ def _commands(app: FastAPI, engine: Engine) -> None:
         return JSONResponse({"deleted": key})
 
     @app.get("/benchmark")
-    def family() -> JSONResponse:
-        engine.bring_in_family()
+    def family(wait: bool = True) -> JSONResponse:
+        if wait:
+            engine.bring_in_family()
+        elif coming := engine.family_coming():
+            return JSONResponse({"coming": coming}, 202)
         return JSONResponse(clean(benchmark(results)))
 
     @app.get("/training")

@@ -20,6 +20,7 @@ class FakeBenchmark(FakeClient):
         self.refusal: tuple[FieldError, ...] = ()
         self.lessons: list[dict] = []
         self.own: dict[str, dict] = {}
+        self.coming: list[dict] = []  # what is told, one a call, before the family is there
         if not measured:
             for member in self.family:
                 member |= {"numbers": None, "control_residues": None, "status": "none"}
@@ -50,8 +51,10 @@ class FakeBenchmark(FakeClient):
         whole["tasks"]["pairs"] = {"fields": about, "help": "pairs", "protocols": ["in_sequence"]}
         return whole
 
-    def benchmark(self) -> dict:
+    def benchmark(self, wait: bool = True) -> dict:
         self._note("benchmark")
+        if self.coming and not wait:
+            return {"coming": self.coming.pop()}
         row = {"model": "DeepSeek-V4-Pro", "mean": 0.844, "gap": 0.1484, "period": 4}
         row |= {"samples": 256, "tokens": 128_000, "source": "PWS Fig. 2"}
         return {"members": copy.deepcopy(self.family), "published": [row]}

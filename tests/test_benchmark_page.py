@@ -54,6 +54,21 @@ def html(at: AppTest) -> str:
     return told
 
 
+def test_results_that_come_in_are_waited_for_under_the_title(monkeypatch):
+    fake = FakeBenchmark()
+    fake.coming = [{"done": 9, "total": 38}] * 2
+    client = use(monkeypatch, fake)
+    at = page()
+    assert "Does the period follow the stride?" in html(at)
+    assert at.get("progress")[0].proto.text.endswith(": 9 of 38")
+    assert not charts(at)
+    at.run()
+    assert charts(at)
+    asked = client.calls.count("benchmark")
+    at.run()
+    assert client.calls.count("benchmark") == asked  # kept while no run is at work
+
+
 def charts(at: AppTest) -> list[str]:
     return [c.proto.id for c in at.get("plotly_chart")]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -38,3 +40,26 @@ def test_the_plan_asked_last_is_kept_longest(engine, monkeypatch):
         engine.plan(spec(seed))
         engine.plan(first)
     assert made.count(first) == 1
+
+
+def test_the_family_comes_in_unattended_and_says_how_far_it_is(engine, monkeypatch):
+    """Asked again, it is not begun again."""
+    gate, brought = threading.Semaphore(0), []
+
+    def bring_in(preset):
+        gate.acquire()
+        brought.append(preset)
+
+    trained = [SimpleNamespace(bundle=True, gallery=False, spec={"memory": {"kind": "trained"}})]
+    monkeypatch.setattr(owner, "family_presets", lambda: dict(enumerate(3 * trained)))
+    monkeypatch.setattr(owner, "SOON", 0.05)
+    monkeypatch.setattr(engine, "_bring_in", bring_in)
+    engine.ready.set()
+    assert engine.family_coming() == {"done": 0, "total": 3}
+    gate.release(2)
+    engine._coming.join(timeout=0.2)
+    assert engine.family_coming() == {"done": 2, "total": 3}
+    gate.release(2)
+    engine._coming.join(timeout=10)
+    assert engine.family_coming() is None
+    assert len(brought) == 3

@@ -5,14 +5,26 @@ import streamlit as st
 from app import services
 from app.benchmark import below, failed, family, form, head, opened, panels, repairs, training
 from app.benchmark import scroll as into_view
+from app.style import text
+
+DRAWN = "benchmark-drawn"  # by this session
 
 
 def page() -> None:
-    schema = services.schema()
-    told = services.benchmark()
+    first = st.empty()
+    if not st.session_state.get(DRAWN):  # the service's first answer takes seconds
+        with first.container():
+            head.opening()
+            text("note", "Reading the stored results.")
+    if services.coming():
+        first.empty()
+        head.opening()
+        wait()
+        return
+    schema, told = services.schema(), services.benchmark()
     members = told["members"]
-    with st.sidebar:
-        form.form(schema)
+    first.empty()
+    st.session_state[DRAWN] = True
     seen, measure = [], family.MEASURES[0]
     if members:
         section, measure = head.head(members)
@@ -22,6 +34,8 @@ def page() -> None:
         panels.watch(seen)
     else:
         head.nothing("The service lists no controlled model. Train one: phasescope train NAME.")
+    with st.sidebar:
+        form.form(schema)
     subject = open_below(schema, members, seen, measure)
     later = st.container()
     if members:
@@ -37,6 +51,23 @@ def page() -> None:
     if subject:
         with later:  # drawn last: its copies are made again, which may take seconds
             below.depth(subject, members)
+
+
+def wait() -> None:
+    """Once a second until the family's results are in; the service goes on without the page."""
+
+    @st.fragment(run_every="1s")
+    def now() -> None:
+        coming = services.coming()
+        if not coming:
+            st.rerun()
+        done, total = coming["done"], coming["total"]
+        line = f"Bringing in the results that came with Phasescope: {done} of {total}"
+        with st.container(key="progress"):
+            st.progress(min(1.0, done / max(1, total)), text=line)
+        text("note", "Once for this home folder. The page may be closed: it goes on.")
+
+    now()
 
 
 def open_below(

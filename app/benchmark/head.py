@@ -103,6 +103,11 @@ def measure_choice() -> str:
     return chosen or family.MEASURES[0]
 
 
+def opening() -> None:
+    """What the page is about, before any number is there."""
+    text("finding", "Does the period follow the stride?", tag="div")
+
+
 def nothing(told: str) -> None:
     text("finding", "No family here yet", tag="div")
     text("doubt", told)

@@ -118,7 +118,7 @@ def _task(schema: dict, draft: dict, told: Errors) -> None:
     _tell(told.at("task.kind"))
     about = told.at("task")
     _tell([] if written(fields["task"]) else about)  # the editor tells its own
-    allowed = protocols(schema, draft["task"]["kind"])
+    allowed = protocols(schema, draft["task"])
     settings = [
         {**f, "choices": allowed} if f["name"] == "protocol" and allowed else f
         for f in fields["settings"]
@@ -187,6 +187,16 @@ def _rows(section: str, fields: list[dict], draft: dict, told: Errors) -> None:
                     draw(section, field, draft)
         for field in present:
             _tell(told.at(dotted(section, field["name"])))
+            if field["name"] == "protocol":
+                _changed_padding(values)
+
+
+def _changed_padding(values: dict) -> None:
+    """Tell a padding that the page put in place of the chosen one."""
+    former, now = state.changed_padding()
+    if former and values["protocol"] == now:
+        why = "no padding is marked" if now == "grid_origin" else "its marks are not there"
+        text("note", f"{choice_label(now)} in place of {choice_label(former)}: {why}.")
 
 
 def _more(section: str, fields: list[dict], draft: dict, told: Errors) -> None:

@@ -10,11 +10,13 @@ import re
 from typing import Any
 
 from app import examples, state
+from app.marking import MARK
 
 # Places that the prompt's editor sets: they have no widget of the schema's own.
 EDITED = ("prompts", "slots", "target", "question")
 # Fields that are set elsewhere on the page.
 ELSEWHERE = {"settings": ("scan",), "model": ("id",)}
+MOST_READ = 200  # prompts of a file whose marks are read here; the service reads them all
 AUTO = {"modulus": 0, "protocol": ""}  # values that ask the service for its own choice
 
 
@@ -96,7 +98,7 @@ def read(schema: dict, base: dict) -> dict:
             values[field["name"]] = kept
     if spec["task"]["kind"] != base["task"]["kind"]:
         kind = spec["task"]["kind"]
-        if spec.get("protocol") not in protocols(schema, kind):
+        if spec.get("protocol") not in protocols(schema, spec["task"]):
             spec["protocol"] = AUTO["protocol"]
         if kind in examples.SAMPLES and spec.get("samples") == base.get("samples"):
             spec["samples"] = examples.SAMPLES[kind]
@@ -124,17 +126,47 @@ def fresh(section: str, kind: str) -> dict:
     return {"kind": kind} | (examples.TASKS.get(kind, {}) if section == "task" else {})
 
 
-def protocols(schema: dict, kind: str) -> list[str]:
+def protocols(schema: dict, task: dict) -> list[str]:
     """Paddings to choose from.  A prompt of the user's own allows what its marks allow."""
-    about = schema["tasks"].get(kind) or {}
+    about = schema["tasks"].get(task["kind"]) or {}
     if not written(about.get("fields") or []):
         return list(about.get("protocols") or [])
     field = next(f for f in schema["settings"] if f["name"] == "protocol")
-    fixed = [
-        p for t in schema["tasks"].values() for p in t["protocols"] if len(t["protocols"]) == 1
-    ]
-    only = {p for p in fixed if p not in about.get("protocols", ())}
-    return [c for c in field["choices"] if c and c not in only]
+    return [c for c in field["choices"] if c in paddings(task)]
+
+
+def paddings(task: dict) -> set[str]:
+    """Those that the marks of one's own prompts allow: the grid moves under every prompt."""
+    kinds = {_padding(t) for t in (task.get("prompts") or [task])[:MOST_READ]}
+    return {"grid_origin"} | (kinds if len(kinds) == 1 else set())
+
+
+def _padding(task: Any) -> str:
+    """By the number of places for padding, and by what stands in front of the first."""
+    told = task if isinstance(task, dict) else {}
+    text, slots = str(told.get("text") or ""), told.get("slots") or ()
+    marked = [m.start() for m in MARK.finditer(text) if m[1] == "pad"]
+    places = marked or [int(s) for s in slots if str(s).isdigit()]
+    if len(places) < 2:
+        return "lengthen" if places else "grid_origin"
+    return "in_sequence" if MARK.sub("", text[: places[0]]).strip() else "outer"
+
+
+def without_example(before: dict, draft: dict) -> dict:
+    """The form's values, without the example's answer and rivals under another text of one's own.
+
+    `before`: what the form said until now.  An answer that still stands in the text is kept.
+    """
+    task, kind = draft["task"], draft["task"]["kind"]
+    example = examples.TASKS.get(kind)
+    if not example or before["task"].get("text") == task["text"]:
+        return draft
+    untouched = all(list(task[n]) == list(example[n]) for n in ("answer", "rivals"))
+    if not untouched or example["answer"] in task["text"]:
+        return draft
+    for name in ("answer", "rivals"):
+        state.put(widget_key("task", kind, name), "")
+    return draft | {"task": task | {"answer": "", "rivals": []}}
 
 
 def default(schema: dict, kind: str) -> dict:

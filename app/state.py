@@ -162,6 +162,7 @@ def load(name: str, spec: dict) -> None:
     """Fill the form from a spec, dropping what was typed."""
     for widget in [k for k in st.session_state if str(k).startswith(FORM)]:
         del st.session_state[widget]
+    forget_padding()
     _remember(name, spec)
 
 
@@ -169,6 +170,20 @@ def _remember(name: str, spec: dict) -> None:
     st.session_state["loaded"] = name
     st.session_state["base"] = copy.deepcopy(spec)
     st.session_state["draft"] = copy.deepcopy(spec)
+
+
+def change_padding(former: str, now: str) -> None:
+    """The page put a padding in place of the one that the prompt's marks no longer allow."""
+    st.session_state["padding"] = (former, now)
+
+
+def changed_padding() -> tuple[str, str]:
+    """(former, present) padding where the page changed it; twice "" where it did not."""
+    return st.session_state.get("padding", ("", ""))
+
+
+def forget_padding() -> None:
+    st.session_state.pop("padding", None)
 
 
 def loaded() -> str | None:

@@ -197,7 +197,7 @@ def test_a_new_stride_takes_fitting_residues_and_its_own_link(client):
     assert widget(at, "number_input", "settings:.modulus").value == 12
     assert at.session_state["key"] != preset(client)
     assert "not measured yet" in html(at)
-    assert "144 copies, about 41\u00a0s and 1\u00a0GB" in html(at)
+    assert "144 copies and 144 of the control, about 41\u00a0s and 1\u00a0GB" in html(at)
 
 
 def test_residues_that_do_not_fit_are_told_with_a_number_that_works(client):

@@ -66,7 +66,7 @@ def _context(subject: Subject) -> str:
     parts = [subject.title, names.get(model, model), *([] if phrase in subject.title else [phrase])]
     parts += [] if subject.spec["memory"]["kind"] in TRAINED else ["training-free"]
     line = " · ".join(escape(str(p)) for p in parts)
-    flags = []
+    flags = ["last valid prompt"] if subject.outdated else []
     if (subject.run or {}).get("stale"):
         flags.append("from an older code version")
     if subject.status in ("incomplete", "cancelled", "failed"):
@@ -109,6 +109,8 @@ def doubt(subject: Subject) -> str:
         return f"{reason.rstrip('.')}. Run starts it again and keeps what is stored."
     if not plan:
         return "Correct the fields marked at the left; nothing runs until then."
+    if subject.outdated:
+        return "What the form says now is not valid yet: correct the marked field."
     warnings = " ".join(sentence(w).rstrip(".") + "." for w in plan.get("warnings") or ())
     noun = "document" if subject.protocol == "pair" else "phase"
     told = f"Run shows whether the answer depends on the {noun}."
@@ -116,10 +118,14 @@ def doubt(subject: Subject) -> str:
 
 
 def estimate(plan: dict) -> str:
-    """`192 copies, about 40 s and 1 GB`; "perhaps" until a run was timed on this machine."""
+    """`64 copies and 64 of the control, about 40 s and 1 GB`; "perhaps" until a run was timed on
+    this machine.
+    """
     told = plan.get("estimate") or {}
     about = "perhaps" if told.get("speed_source") == "guess" else "about"
     copies = count(plan.get("copies") or 0, "copy", "copies")
+    if (plan.get("spec") or {}).get("control"):
+        copies += f" and {count(plan.get('copies') or 0, 'of the control', 'of the control')}"
     return f"{copies}, {about} {seconds(told.get('seconds'))} and {size(told.get('bytes'))}"
 
 
@@ -129,6 +135,8 @@ def progress(subject: Subject) -> None:
     done, total = int(told.get("done") or 0), max(1, int(told.get("total") or 1))
     left = told.get("seconds_left")
     line = f"{done:,} of {total:,} copies".replace(",", "\u202f")
+    if total > int((subject.plan or {}).get("copies") or total):
+        line += " with the control's"
     if subject.status == "queued":
         line = "Waiting for the worker to take it"
     elif not told.get("total"):

@@ -25,6 +25,8 @@ def prompt(subject: Subject) -> None:
             modulus=subject.modulus,
             protocol=subject.protocol,
         )
+        if subject.outdated:
+            text("note", "The last valid prompt; what the form says now cannot be drawn yet.")
         with st.container(key="prompt", gap="xsmall"):
             st.html(tokens.strip(plan["strip"], limit=total if whole else LIMIT))
             with st.container(horizontal=True, vertical_alignment="center", gap="medium"):

@@ -44,6 +44,11 @@ class Subject:
         return int(self.spec.get("modulus") or 2)
 
     @property
+    def outdated(self) -> bool:
+        """Whether the page shows the last valid prompt, as what the form says is not valid."""
+        return bool(self.errors and self.plan) and state.draft() != fields.plain(self.spec)
+
+    @property
     def stride(self) -> int | None:
         """The grid's stride, the lcm over layers; None without a grid."""
         strip = (self.plan or {}).get("strip") or {}
@@ -125,6 +130,7 @@ def settle(schema: dict) -> Subject:
     base = state.base()
     seeded = any(str(k).startswith(state.FORM) for k in st.session_state)
     draft = fields.read(schema, base) if seeded else fields.plain(state.draft())
+    draft = fields.without_example(state.draft(), draft)
     state.keep_draft(draft)
     changed = draft != fields.plain(base)
     answer = _preview(draft, base, changed)
@@ -148,8 +154,10 @@ def _of_preset(schema: dict, key: str) -> dict | None:
 def _preview(draft: dict, base: dict, changed: bool) -> Any:
     """Ask for the plan; where only an untouched count or protocol does not fit, ask for its own."""
     answer = services.preview(draft)
-    if answer.plan or not changed:
+    if not changed:
         return answer
+    if answer.plan:
+        return _padded_again(draft, answer)
     refused = {field for field, _ in answer.errors}
     stale = {
         name: auto
@@ -158,7 +166,25 @@ def _preview(draft: dict, base: dict, changed: bool) -> Any:
     }
     if stale and refused <= set(stale):
         again = services.preview(draft | stale)
+        if again.plan and "protocol" in stale:
+            state.change_padding(draft["protocol"], again.plan["spec"]["protocol"])
         return again if again.plan else answer
+    return answer
+
+
+def _padded_again(draft: dict, answer: Any) -> Any:
+    """Take back a padding that the page itself put in place of one, where the marks now allow it.
+
+    A padding that the reader chose stays.
+    """
+    former, now = state.changed_padding()
+    if draft["protocol"] != now:
+        state.forget_padding()
+    elif former in fields.paddings(draft["task"]):
+        own = services.preview(draft | {"protocol": former})
+        if own.plan:
+            state.forget_padding()
+            return own
     return answer
 
 

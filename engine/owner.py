@@ -46,7 +46,7 @@ class Engine:
         self.ready = threading.Event()  # the start page's stored results are in
         self._family = threading.Lock()  # while the controlled family's are brought in
         self._coming: threading.Thread | None = None  # at that, where nobody waits for it
-        self._come = 0  # of them, so far
+        self._come = 0  # stored results so far
         self._ending = False
         self._plans: OrderedDict[tuple, dict] = OrderedDict()
         self._specs: OrderedDict[str, str] = OrderedDict()
@@ -84,13 +84,16 @@ class Engine:
         """Bring in the rest of the controlled family, when somebody first asks for it."""
         self.ready.wait(timeout=110)
         with self._family:
-            for self._come, preset in enumerate(_last()):
+            for preset in family_presets().values():
                 if self._ending:
                     return
-                self._bring_in(preset)
+                if preset.bundle and _turn(preset) == LAST:
+                    self._bring_in(preset)
 
     def family_coming(self) -> dict | None:
-        """How many of these are in, while they are brought in unattended; None when all are."""
+        """How many stored results are in, while the family's are brought in unattended; None when
+        all are.
+        """
         with self._lock:
             if self._coming is None:
                 name = "phasescope-family"
@@ -99,9 +102,11 @@ class Engine:
         self._coming.join(timeout=SOON)
         if not self._coming.is_alive():
             return None
-        return {"done": self._come, "total": len(_last())}
+        total = sum(bool(p.bundle) for p in (presets() | family_presets()).values())
+        return {"done": min(self._come, total), "total": total}
 
     def _bring_in(self, preset: Preset) -> None:
+        self._come += 1
         content = preset.bundle.read_bytes()
         digest = hashlib.sha256(content).hexdigest()
         if self.store.was_shipped(digest):
@@ -166,11 +171,6 @@ class Engine:
             while len(self._plans) > PLANS_KEPT:
                 self._plans.popitem(last=False)
         return made
-
-
-def _last() -> list[Preset]:
-    """The results that come in when they are asked for."""
-    return [p for p in family_presets().values() if p.bundle and _turn(p) == LAST]
 
 
 def _turn(preset: Preset) -> int:

@@ -46,19 +46,23 @@ def test_the_family_comes_in_unattended_and_says_how_far_it_is(engine, monkeypat
     """Asked again, it is not begun again."""
     gate, brought = threading.Semaphore(0), []
 
-    def bring_in(preset):
-        gate.acquire()
-        brought.append(preset)
+    class Bundle:
+        def read_bytes(self) -> bytes:
+            gate.acquire()
+            return b""
 
-    trained = [SimpleNamespace(bundle=True, gallery=False, spec={"memory": {"kind": "trained"}})]
-    monkeypatch.setattr(owner, "family_presets", lambda: dict(enumerate(3 * trained)))
+    trained = {"bundle": Bundle(), "gallery": False, "spec": {"memory": {"kind": "trained"}}}
+    monkeypatch.setattr(owner, "presets", dict)
+    monkeypatch.setattr(
+        owner, "family_presets", lambda: dict(enumerate([SimpleNamespace(**trained)] * 3))
+    )
     monkeypatch.setattr(owner, "SOON", 0.05)
-    monkeypatch.setattr(engine, "_bring_in", bring_in)
+    monkeypatch.setattr(engine.store, "was_shipped", lambda digest: brought.append(digest) or True)
     engine.ready.set()
-    assert engine.family_coming() == {"done": 0, "total": 3}
+    assert engine.family_coming() == {"done": 1, "total": 3}
     gate.release(2)
     engine._coming.join(timeout=0.2)
-    assert engine.family_coming() == {"done": 2, "total": 3}
+    assert engine.family_coming() == {"done": 3, "total": 3}
     gate.release(2)
     engine._coming.join(timeout=10)
     assert engine.family_coming() is None

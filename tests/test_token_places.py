@@ -9,6 +9,7 @@ from fake_client import FakeClient
 from test_app import client, html, page, preset  # noqa: F401  (client is a fixture)
 
 from app import frames
+from app.figures.likely import likely, width_of
 from engine.copies import LogicalSample, Slot, phase_copies
 
 OWN = ("My", " gate", " is", " 4", "7", ".", " It", " is", " gate")
@@ -147,3 +148,25 @@ def test_a_number_in_a_link_that_none_can_be_made_of_is_left_out(client, given):
 def test_a_number_in_a_link_that_fits_is_kept(client):  # noqa: F811
     at = page("explore", key=preset(client), tab="Top tokens", sample="3")
     assert at.number_input(key="sample").value == 3
+
+
+def test_the_table_of_likeliest_tokens_is_a_picture_too(client):  # noqa: F811
+    at = page("explore", key=preset(client), tab="Top tokens")
+    keys = {button.key for button in at.get("download_button")}
+    assert {f"{form}-top-tokens" for form in ("png", "svg", "csv")} <= keys
+
+
+def test_likeliest_tokens_stand_by_rank_and_phase_with_their_text_literally():
+    frame = pd.DataFrame(
+        [(0, 1, "<b>", 0.9), (0, 2, "$x$", 0.05), (2, 1, "4", 0.5)],
+        columns=["phase", "place", "token", "probability"],
+    )
+    groups = [(0, "phase 0"), (2, "phase 2")]
+    fig = likely(frame, groups, title="Likeliest answers by phase")
+    (drawn,) = fig.data
+    assert drawn.text[0].tolist() == ["&lt;b&gt;&nbsp; .900", "4&nbsp; .500"]
+    assert drawn.text[1].tolist() == ["&#36;x&#36;&nbsp; .050", ""]
+    assert np.isnan(drawn.z[1][1])
+    assert list(fig.layout.xaxis.ticktext) == ["phase 0", "phase 2"]
+    assert width_of(groups) < width_of([(p, "") for p in range(16)])
+    assert not likely(frame.head(0), [], title="t").data

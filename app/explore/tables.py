@@ -8,6 +8,7 @@ import streamlit as st
 from app import export, frames, services, state
 from app.explore.subject import Subject
 from app.figures.folded import by_residue
+from app.figures.likely import likely, width_of
 from app.figures.theme import look_of
 from app.style import text
 from app.words import number, visible
@@ -56,25 +57,23 @@ def top_tokens(subject: Subject) -> None:
         return
     wide = frame.assign(cell=frame["token"] + "   " + frame["probability"].map(number))
     table = wide.pivot(index="place", columns="phase", values="cell")
-    if stride:
-        noun = "document" if subject.protocol == "pair" else "phase"
-        table.columns = [f"{noun} {c}" for c in table.columns]
-    else:  # one group of all copies
-        table.columns = [ALL]
+    noun = "document" if subject.protocol == "pair" else "phase"
+    groups = [(int(c), f"{noun} {c}" if stride else ALL) for c in table.columns]
+    table.columns = [name for _, name in groups]
+    title = f"Likeliest answers by {noun}" if stride else "Likeliest answers"
+    look = look_of(state.theme())
+    fig = likely(frame, groups, title=title, look=look)
+    if not stride:  # one group of all copies
         frame = frame.drop(columns="phase")
-    st.dataframe(
-        table.fillna("").reset_index(names="rank"),
-        hide_index=True,
-        width="stretch",
-        key="top-tokens",
-    )
-    st.download_button(
-        "CSV",
-        lambda: services.csv(frame),
-        "phasescope-top-tokens.csv",
-        "text/csv",
-        on_click="ignore",
-    )
+    with st.container(key="chart-top-tokens"):
+        text("chart-title", title, tag="div")
+        st.dataframe(
+            table.fillna("").reset_index(names="rank"),
+            hide_index=True,
+            width="stretch",
+            key="top-tokens",
+        )
+        export.menu(fig, frame, "top-tokens", look, width=width_of(groups))
     if subject.protocol != "pair":
         rows = frames.usable(services.answers(subject.key, settled=not subject.active))
         if len(rows) and max(map(len, rows["token_logprobs"])) > 1:

@@ -228,7 +228,7 @@ def difference(
     opens: bool = False,
 ) -> pd.DataFrame:
     """index, text, role, position, origin, phase, difference (nats): mean at `first` minus
-    `second`; position, and origin of the copy's grid, of the first copy at `first`.
+    `second`; position, and origin of the copy's grid, of the first whole copy at `first`.
 
     `opens`: padding may stand before the prompt's first token.
     """
@@ -241,8 +241,8 @@ def difference(
     )
     if first not in means or second not in means:
         return pd.DataFrame(columns=columns)
-    at = table[table["target_phase"] == first].sort_values(["shift", "position"], kind="stable")
-    at = at.drop_duplicates("index").set_index("index").sort_index()
+    at = table[table["target_phase"] == first]
+    at = at[at["shift"] == at.groupby("shift").size().idxmax()].set_index("index").sort_index()
     frame = at[["text", "role", "position"]].copy()
     frame["origin"] = at["shift"] if protocol == "grid_origin" else 0
     frame["phase"] = (frame["position"] - frame["origin"]) % stride

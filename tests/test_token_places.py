@@ -67,6 +67,14 @@ def test_a_token_is_compared_with_itself_wherever_padding_stands(protocol, slots
         assert set(OWN[1:]) | {" 47"} <= set(frame["text"])
         own = [*OWN, " 47"]
         assert [own[i] for i in frame["index"]] == frame["text"].tolist()
+        assert frame["position"].is_monotonic_increasing  # of one copy, in its order
+
+
+def test_positions_are_of_one_copy_that_holds_the_first_token_too():
+    rows = rows_of(phase_copies(sample({"pad": 0}), "lengthen", 8))
+    frame = frames.difference(rows, 4, 3, 2, "lengthen", True)
+    assert frame["text"].tolist() == [*OWN, " 47"]
+    assert frame["position"].tolist() == list(range(4, 14))
 
 
 def test_two_documents_are_aligned_behind_the_word_in_front():

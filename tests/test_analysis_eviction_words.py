@@ -149,6 +149,15 @@ def test_beacons_that_do_not_beat_recent_queries():
     assert behind.startswith("Beacon queries fall behind plain max over recent queries here (NLL")
 
 
+def test_an_interval_without_zero_that_is_no_difference_says_why():
+    """p is corrected, the interval is not."""
+    told = doubted(losses([1, 2, 2.4, 2.2, 2.2], sd=0.35))
+    assert "do not beat plain max over recent queries here (NLL difference −.40, 95 % from" in told
+    assert (
+        " −.68 to −.10; lower NLL is better, but p is .08 after correction for 6 comparisons)."
+    ) in told
+
+
 def test_the_difference_is_of_beacons_less_recent_whatever_their_order():
     arms = [full(), RECENT | {"index": 1}, BEACONS | {"index": 2}, RKV, RANDOM]
     told = doubted(losses([1, 3, 2, 2.5, 4]), arms=arms)
@@ -276,8 +285,8 @@ def test_no_event_and_more_bytes():
 def test_labels_with_options_stand_in_brackets():
     arms = [full(), RKV | {"index": 1, "label": "rkv, kernel 5, obs_window 16"}, RANDOM]
     result = told_of(losses([1, 2]), arms=arms[:2], cost=costs(arms[:2], resident_mean=200.0))
-    assert result["finding"].startswith("At 96 tokens rkv (kernel 5, obs_window 16) has NLL 2.00")
-    assert result["warnings"][0].startswith("rkv (kernel 5, obs_window 16) at 96 tokens held 200.0")
+    assert result["finding"].startswith("At 96 tokens rkv (kernel 5, queries 16) has NLL 2.00")
+    assert result["warnings"][0].startswith("rkv (kernel 5, queries 16) at 96 tokens held 200.0")
 
 
 def test_names():

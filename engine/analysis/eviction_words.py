@@ -15,6 +15,8 @@ APART = 1.03  # resident tokens at one budget, beyond which they are told
 SMALL = 1e9  # parameters below which a model is called small
 NAMES = 3  # methods that a sentence names
 NAMED = {"nll": "NLL", "recall": "recall"}
+BETTER_IS = {"nll": "lower NLL is better", "recall": "higher recall is better"}
+WORDS = {"n_beacon": "beacons", "n_recent": "recent", "obs_window": "queries"}  # of options
 RECENT = "plain max over recent queries"
 
 
@@ -87,6 +89,8 @@ def _from(row: dict, arm: int) -> dict:
         "high": turned[1],
         "gain": sign * row["diff"] * BETTER[row["measure"]],
         "resolved": row["resolved"],
+        "apart": low is not None and not low <= 0 <= high,  # by the interval, which is uncorrected
+        "p": row["p_corrected"],
         "own": row[f"value_{own}"],
         "other": row[f"value_{other}"],
         "rival": called(row[other]),
@@ -156,10 +160,19 @@ def _beacons(result: dict, budget: float, measure: str) -> str:
         return ""
     where, test = tests[0]
     here = "here" if where == budget else f"at {tokens(where)}"
-    told = f"{RECENT} {here} ({NAMED[measure]} difference {_span(test)})"
-    if not test["resolved"]:
-        return f"{test['who']} do not beat {told}"
-    return f"{test['who']} {'beat' if test['gain'] > 0 else 'fall behind'} {told}"
+    told = f"{RECENT} {here} ({NAMED[measure]} difference {_span(test)}"
+    if test["resolved"]:
+        return f"{test['who']} {'beat' if test['gain'] > 0 else 'fall behind'} {told})"
+    if test["apart"]:
+        told += f"; {BETTER_IS[measure]}, but {_corrected(result, test, measure)}"
+    return f"{test['who']} do not beat {told})"
+
+
+def _corrected(result: dict, test: dict, measure: str) -> str:
+    """Why an interval without zero is no difference: `p is .08 after correction for 84 tests`."""
+    tests = sum(row["measure"] == measure for row in result["pairs"])
+    after = f" after correction for {tests} comparisons" if tests > 1 else ""
+    return f"p is {number(test['p'], 2 if test['p'] >= 0.01 else 3)}{after}"
 
 
 def _beacon_tests(result: dict, budget: float, measure: str) -> list[tuple[float, dict]]:
@@ -204,15 +217,18 @@ def _other(result: dict, budget: float, measure: str) -> list[str]:
     found = _beacon_tests(result, budget, measure)
     if found and (differ := found[0][1]["unlike"]):
         told.append(f"Beacons and plain max do not differ in queries alone: {names(differ)} too.")
-    words = ("not separated", "ahead", "behind")
     elsewhere = [
-        f"{words[(1 if test['gain'] > 0 else 2) if test['resolved'] else 0]} at {tokens(where)} "
-        f"({_span(test)})"
-        for where, test in found[1:]
+        f"{_standing(test)} at {tokens(where)} ({_span(test)})" for where, test in found[1:]
     ]
     if elsewhere:
         told.append(f"Beacon queries elsewhere, by {NAMED[measure]}: {', '.join(elsewhere)}.")
     return told
+
+
+def _standing(test: dict) -> str:
+    if test["resolved"]:
+        return "ahead" if test["gain"] > 0 else "behind"
+    return "not separated, p corrected," if test["apart"] else "not separated"
 
 
 def _doubt(result: dict) -> list[str]:
@@ -300,9 +316,13 @@ def _span(test: dict) -> str:
 
 
 def called(label: str) -> str:
-    """ "beacon, n_beacon 8" inside a sentence: "beacon (n_beacon 8)"."""
-    kind, _, options = label.partition(", ")
-    return f"{kind} ({options})" if options else kind
+    """ "beacon, n_beacon 8" inside a sentence: "beacon (beacons 8)"."""
+    kind, *options = label.split(", ")
+    words = []
+    for option in options:
+        name, space, value = option.partition(" ")
+        words.append(WORDS.get(name, name.replace("_", " ")) + space + value)
+    return f"{kind} ({', '.join(words)})" if words else kind
 
 
 def names(told: list[str]) -> str:

@@ -10,14 +10,11 @@ import streamlit as st
 HTML = '<button type="button" aria-live="polite"><span>Copy link</span></button>'
 CSS = """
 button { display: inline-flex; align-items: center; gap: .5rem; white-space: nowrap;
-  font: 400 1rem var(--st-font); color: var(--st-text-color); background: transparent;
+  font: 400 .875rem var(--st-font); color: var(--st-text-color); background: transparent;
   border: 1px solid var(--st-border-color); border-radius: var(--st-button-radius);
   padding: .25rem .75rem; min-height: 2.5rem; cursor: pointer; line-height: 1.6; }
 button:hover, button:focus-visible { border-color: var(--st-primary-color);
   color: var(--st-primary-color); }
-span::before { content: ""; display: inline-block; width: .9em; height: .45em;
-  border: 1.6px solid currentColor; border-radius: .35em; margin-right: .55em;
-  vertical-align: .08em; transform: rotate(-38deg); }
 """
 JS = """
 export default function ({ parentElement, data }) {

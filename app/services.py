@@ -11,8 +11,6 @@ import base64
 import json
 import os
 import shutil
-import textwrap
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +21,8 @@ from engine import client as engine_client
 from engine.client import NotFound, Refused, ServiceFailed, Unavailable, table
 
 ACTIVE = ("queued", "running")
+STOPPING = "stopping"  # in the session: the key of the run whose end was asked for last
+STOPS = "Stopping behind its next step; what is computed so far is kept"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 __all__ = ["ACTIVE", "NotFound", "Refused", "Unavailable"]
@@ -222,7 +222,14 @@ def cancel(key: str) -> None:
         pass  # it ended in the meantime
     except Refused as refused:
         st.session_state["view-told"] = reasons(refused)
+        return
     forget()
+    st.session_state[STOPPING] = key
+
+
+def stopping(key: str) -> bool:
+    """Whether this session has asked for the run's end, which comes behind its next step."""
+    return st.session_state.get(STOPPING) == key
 
 
 def csv(frame: pd.DataFrame) -> bytes:
@@ -232,6 +239,7 @@ def csv(frame: pd.DataFrame) -> bytes:
 
 def forget() -> None:
     """Drop what a new or ended run makes stale."""
+    st.session_state.pop(STOPPING, None)
     moving = (_preview, _settled, runs, schema, _family, _family_now)
     for cached in (*moving, answers_cached, tokens_cached):
         cached.clear()
@@ -336,23 +344,6 @@ def reason(error: Exception) -> str:
         told = str(error).strip().rstrip(".")
         return (told[:1].upper() + told[1:] + ".") if told else "The service gave no reason."
     return f"An unforeseen error ({type(error).__name__})."
-
-
-@st.cache_data(ttl=3600, show_spinner=False)
-def news(most: int = 4) -> list[tuple[str, str]]:
-    """(version, change) of the newest entries of the changelog; empty where there is none."""
-    file = Path(__file__).parent.parent / "CHANGELOG.md"
-    version, out = "", []
-    for line in file.read_text("utf-8").splitlines() if file.is_file() else ():
-        if line.startswith("## "):
-            version = line[3:].strip().split()[0].strip("[]")
-            version = "new" if version.lower() == "unreleased" else version
-        elif line.startswith("- ") and version:
-            out.append((version, line[2:]))
-        elif line.startswith("  ") and line.strip() and out:
-            out[-1] = (out[-1][0], out[-1][1] + " " + line.strip())
-    plain = [(version, words.replace("`", "")) for version, words in out[:most]]
-    return [(version, textwrap.shorten(words, 96, placeholder="…")) for version, words in plain]
 
 
 def browser() -> str | None:

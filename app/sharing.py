@@ -18,6 +18,7 @@ from app.words import ago, sentence
 MISSING = "No such view here"
 GALLERY = "start"  # its name in a view; its address has none
 OPENED = "view-opened"  # the view that the session has gone to
+NO_NAME = "Give the view a name."
 TAGS = "Words separated by commas."
 
 
@@ -139,9 +140,14 @@ def _ask_name(parent: str | None, name: str) -> None:
     @st.dialog("Fork this view" if parent else "Save this view")
     def ask() -> None:
         given = st.text_input("Name", name, max_chars=120, key="view-name")
+        under = st.empty()
         note = st.text_area("Note", key="view-note", max_chars=5000, height=90)
         tags = st.text_input("Tags", key="view-tags", help=TAGS)
         if not st.button("Save", type="primary", key="view-save-now"):
+            return
+        if not given.strip():
+            with under:
+                text("error", NO_NAME)
             return
         told = services_sharing.save(page, state.kept(), given, note, split(tags), parent)
         if told.error:
@@ -174,10 +180,12 @@ def _edit(view: dict) -> None:
             _change(place, view, view["version"], "Unlocked", locked=False)
         return
     name = st.text_input("Name", read["name"], max_chars=120, key=f"{place}-name")
+    if not name.strip():
+        text("error", NO_NAME)
     note = st.text_area("Note", read["note"], max_chars=5000, key=f"{place}-note", height=90)
     tags = st.text_input("Tags", ", ".join(read["tags"]), key=f"{place}-tags", help=TAGS)
     with st.container(horizontal=True, gap="small"):
-        if st.button("Save", type="primary", key=f"{place}-save"):
+        if st.button("Save", type="primary", key=f"{place}-save", disabled=not name.strip()):
             words = {"name": name, "note": note, "tags": split(tags)}
             _change(place, view, read["version"], "Saved", **words)
         if st.button("Lock", key=f"{place}-lock", help="Nobody changes it until it is unlocked"):

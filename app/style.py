@@ -12,6 +12,8 @@ from app import state
 
 SHEET = Path(__file__).with_name("style.css").read_text("utf-8")
 LOGOS = Path(__file__).with_name("assets")
+HEADLINES = ("finding", "section")
+NAMES = re.compile(r"\bW\d+ S\d+|\bevery \d+|\bone-hot \d+|\bp [=<≤] \.?\d+|\b[RSWM] = \d+")
 WATCH = """
 export default function ({ parentElement, setTriggerValue }) {
   const place = parentElement.querySelector("span");
@@ -54,7 +56,13 @@ def text(kind: str, content: str, *, tag: str = "p") -> None:
 
 
 def html_of(kind: str, content: str, *, tag: str = "p") -> str:
+    content = whole_names(content) if kind in HEADLINES else content
     return f'<{tag} class="ps-{kind} ps-text">{escape(content)}</{tag}>'
+
+
+def whole_names(content: str) -> str:
+    """A headline in which no line ends within `W8 S8`, `(every 16)` or `p = .04`."""
+    return NAMES.sub(lambda found: found[0].replace(" ", "\u00a0"), content)
 
 
 def opening(kind: str, content: str, *, shown: int = 2, more: str) -> str:

@@ -65,12 +65,12 @@ def fixed(value: float | None, digits: int) -> str:
 
 
 def p_value(p: float | None) -> str:
-    """`p < .001`, `p = .64`; a dash where there is none."""
+    """`p < .001`, `p = .048`, `p = .64`, as sentences have it; a dash where there is none."""
     if p is None or not math.isfinite(p):
         return f"p {NOTHING}"
     if p < 0.001:
         return "p < .001"
-    return f"p = {number(p, 3 if p < 0.01 else 2)}"
+    return f"p = {number(p, 3 if p < 0.0995 else 2)}"
 
 
 def between(low: float | None, high: float | None) -> str:

@@ -58,7 +58,7 @@ class FakeCompare(FakeEviction):
         del self.jobs[key], self.specs[key]
         return {"deleted": True}
 
-    def benchmark(self) -> dict:
+    def benchmark(self, wait: bool = True) -> dict:
         return {"members": copy.deepcopy(list(members())), "published": []}
 
     # ---- GET /compare

@@ -14,6 +14,7 @@ from fake_compare import FakeCompare
 from app import services
 from app.compare import claims, frames, table
 from app.compare.address import Asked
+from app.compare.below import untold
 from app.compare.subject import Subject
 from app.figures import compare as figures
 from app.figures.compare_maps import Cells, maps, timelines
@@ -208,7 +209,7 @@ def test_the_table_pins_the_baseline_and_hides_what_is_equal(eight):
     assert short.index("Full cache") < short.index("W4 S4")
     assert "Window W" in short
     assert "Task" not in short
-    assert "access_code" in whole
+    assert "access code" in whole
     assert "<b>$x$" not in short
     assert "&lt;b&gt;$x$" in short
     assert "Bytes per token" in short
@@ -236,10 +237,47 @@ def test_progress_stands_under_the_name(client):
         ([1, 2], "1, 2"),
         ({}, "–"),
         ("x" * 50, "x" * 39 + "…"),
+        (-4, "−4"),
     ],
 )
 def test_settings_read_as_a_reader_sees_them(told, shown):
     assert table.value(told) == shown
+
+
+def test_names_of_choices_are_the_forms_words():
+    row = {"field": "protocol", "label": "Padding", "values": ["in_sequence", "outer", None]}
+    assert ">in sequence<" in table._settings(row)
+    shown = table._settings({"field": "memory.gate", "label": "Gate", "values": ["onehot"]})
+    assert ">one-hot<" in shown
+    assert ">joint probability<" in table._settings(row | {"field": "measure", "values": ["joint"]})
+    own = {"field": "task.answer", "label": "Answer", "values": ["in_sequence"]}
+    assert ">in_sequence<" in table._settings(own)
+
+
+def test_differences_that_are_not_the_tables_say_why(eight):
+    told = copy.deepcopy(eight.told)
+    assert claims.folding(Subject(eight.asked, told, ())) == ""
+    numbers = {run["key"]: run["numbers"] for run in told["runs"]}
+    for measure in told["measures"]:
+        for row in measure["rows"]:
+            row["value"] = numbers[row["key"]].get(measure["name"])
+            row["base_value"] = told["runs"][0]["numbers"].get(measure["name"])
+    same = Subject(eight.asked, told, ())
+    assert claims.folding(same) == ""
+    told["measures"][1]["rows"][0]["base_value"] += 0.01
+    assert "the full cache is folded to the stride of the run beside it" in claims.folding(same)
+    frame = frames.paired(frames.differences(same, ("worst",), LIGHT))
+    fig = differences(frame, title="", subtitle="", unit="")
+    assert any("folded alike" in str(trace.customdata) for trace in fig.data)
+    told["measures"][0]["rows"][0]["base_value"] += 0.01
+    assert claims.folding(same).startswith("Over the prompts that both runs have")
+
+
+def test_a_reason_that_the_head_gives_is_not_given_again(eight):
+    told = eight.told | {"doubt": "Task a, and b in the baseline.", "warnings": ["X: no rows."]}
+    said = Subject(eight.asked, told, ())
+    notes = ["Not paired: A. Task a, and b in the baseline.", "Not paired: B. Other samples."]
+    assert untold(said, notes) == notes[1:]
 
 
 def test_headings_say_no_more_than_the_tests(eight):

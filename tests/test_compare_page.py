@@ -9,7 +9,11 @@ import streamlit as st
 from fake_compare import FakeCompare
 from streamlit.testing.v1 import AppTest
 
-from app import services, services_compare
+from app import services, services_compare, style
+from app.compare import head
+from app.news import news, opening
+from engine.client import Refused
+from engine.registry import FieldError
 
 MAIN = str(Path(__file__).parent.parent / "app" / "main.py")
 
@@ -97,7 +101,7 @@ def test_which_chart_is_part_of_the_link(client, chart):
     at = page(runs=",".join(two(client)), chart=chart, fields="all")
     body = html(at)
     assert at.session_state["c:chart"] == chart
-    assert "access_code" in body  # a field that does not differ
+    assert "access code" in body  # a field that does not differ
     assert len(specs(at)) == (2 if chart == "tokens" else 3)
     if chart == "tokens":
         assert body.count("ps-strip-head") == 3
@@ -239,3 +243,62 @@ def test_start_links_to_a_comparison(client):
 def test_a_missing_service_is_told(client):
     client.down = True
     assert "The engine service is not running" in html(page(runs=",".join(two(client))))
+
+
+def test_a_chart_that_no_run_shares_says_so_and_draws_nothing(client, monkeypatch):
+    def compare(keys, base=None, made=client.compare):
+        told = made(keys, base)
+        reason = "; ".join(f"{run['name']}: measured otherwise" for run in told["runs"][1:])
+        told["axes"]["curve"] = {"ok": True, "reason": reason, "keys": [told["base"]]}
+        return told
+
+    monkeypatch.setattr(client, "compare", compare)
+    at = page(runs=",".join(two(client)))
+    body = html(at)
+    assert "No run has this chart in common with the full cache" in body
+    assert "measured otherwise." in body
+    assert "Ribbon: 95" not in body
+    assert len(specs(at)) == 2
+
+
+def test_where_no_run_has_a_map_no_controls_and_no_frame_stand(client, monkeypatch):
+    def refuse(*args, **options):
+        raise Refused(FieldError("model.id", "is a controlled model, whose attention is not here"))
+
+    monkeypatch.setattr(client, "attention", refuse)
+    at = page(runs=",".join(two(client)), chart="attention")
+    body = html(at)
+    assert "the model is a controlled model, whose attention is not here" in body
+    assert "model.id" not in body
+    assert "Layer" not in [field.label for field in at.number_input]
+    assert len(specs(at)) == 2
+
+
+def test_what_is_compared_stands_there_before_it_is_compared(client, monkeypatch):
+    seen = []
+    monkeypatch.setattr(head, "coming", lambda keys: seen.append(keys))
+    keys = two(client)
+    at = page(runs=",".join(keys))
+    at.run()
+    assert seen == [tuple(keys)]
+
+
+def test_a_view_without_a_name_is_told_at_the_name(client):
+    at = page(runs=",".join(two(client)))
+    at.button(key="view-save").click().run()
+    at.button(key="view-save").click()  # a dialog is open while its button is pressed
+    at.button(key="view-save-now").click().run()
+    assert "Give the view a name." in html(at)
+    assert "save_view" not in client.calls
+
+
+def test_a_headline_keeps_the_names_of_memories_whole():
+    told = style.html_of("finding", "W4 S4 beats W8 S8 (every 16), p = .04")
+    assert "W4\u00a0S4 beats W8\u00a0S8 (every\u00a016), p\u00a0=\u00a0.04" in told
+    assert "W8 S8" in style.html_of("note", "W8 S8")
+
+
+def test_an_entry_of_what_is_new_ends_with_a_sentence():
+    assert opening("One. Two: three. " + "x" * 300) == "One. Two: three."
+    assert opening("y" * 300).endswith("…")
+    assert all(not words.endswith("…") for _, words in news())

@@ -12,7 +12,7 @@ from inprocess import html, opened
 from app import services
 from app.compare.address import Asked
 from app.compare.subject import Subject
-from app.compare.vary import fields, first, grid, own
+from app.compare.vary import fields, first, grid, own, reason
 from engine.version import run_version
 
 SPECS = {
@@ -77,9 +77,25 @@ def test_the_form_offers_them(pages, name, field):
     at.selectbox(key="c:vary-field").set_value(field).run()
     assert not at.exception
     given = at.text_input(key=f"c:vary-values-{key}-{field}").value
-    (frame,) = [f.value for f in at.dataframe if "makes" in f.value]
+    (frame,) = [f.value for f in at.dataframe if "Makes" in f.value]
     assert len(frame) == len(given.split(",")) > 1
-    assert "refused" not in set(frame[""])
+    assert "refused" not in set(frame["Status"])
+
+
+def test_a_refusal_names_its_field_below_the_table(pages):
+    key = SPECS["pooled"].key
+    at = opened("compare", runs=",".join(SPECS[kept].key for kept in ("pooled", "decode")))
+    at.session_state["c:open-tune"] = True
+    at.run()
+    at.selectbox(key="c:vary-run").set_value(key).run()
+    at.selectbox(key="c:vary-field").set_value("memory.stride").run()
+    at.text_input(key=f"c:vary-values-{key}-memory.stride").set_value("4, x").run()
+    (frame,) = [f.value for f in at.dataframe if "Makes" in f.value]
+    assert list(frame.columns) == ["Stride S", "Makes", "Status"]
+    assert list(frame["Makes"])[1] == "–"
+    assert reason(("memory.stride", "exceeds"), "memory.window") == "Stride S exceeds"
+    assert reason(("memory.stride", "stride must be"), "memory.window") == "stride must be"
+    assert "Stride S x: stride must be a whole number" in html(at)
 
 
 def test_a_run_that_stands_alone_is_varied_too(pages):

@@ -35,6 +35,7 @@ def test_numbers_have_no_leading_zero_and_a_true_minus(value, text):
 def test_p_values_are_cut_at_a_thousandth():
     assert words.p_value(0.0004) == "p < .001"
     assert words.p_value(0.64) == "p = .64"
+    assert words.p_value(0.038) == "p = .038"  # as the sentences of the engine have it
     assert words.p_value(None) == "p –"
 
 

@@ -5,15 +5,24 @@ from collections.abc import Callable
 import streamlit as st
 
 from app import addresses, services, state
-from app.compare import below, charts, claims, empty, head, table, textual
+from app.compare import address, below, charts, claims, empty, head, table, textual
 from app.compare.subject import Subject, fresh, settle
 from app.figures.theme import look_of
 from app.style import text
 
+SEEN = "compare-seen"  # the runs that the page was drawn of last
+
 
 def page() -> None:
     st.session_state["compare-notes"] = []
-    subject = settle()
+    asked = address.read()
+    waiting = st.empty()
+    if asked.keys and st.session_state.get(SEEN) != (asked.keys, asked.base):
+        with waiting.container():
+            head.coming(asked.keys)
+    subject = settle(asked)
+    st.session_state[SEEN] = (asked.keys, asked.base)
+    waiting.empty()
     if subject.told is None:
         empty.empty(subject)
         return
@@ -24,7 +33,7 @@ def page() -> None:
     live.draw(lambda now: differences(now, every=fields == "all"))
     st.space("medium")
     chart = charts.choice(subject)
-    if chart:
+    if chart and charts.shared(subject, chart):
         text("note", claims.note(subject, chart))
     if chart in ("tokens", "attention", "timelines"):
         charts.draw(subject, chart)

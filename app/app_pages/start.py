@@ -9,6 +9,8 @@ from app import services, services_eviction, sharing, state
 from app.figures.theme import look_of
 from app.figures.thumbnails import dots, sparkline
 from app.library import foreign
+from app.library.rows import folded
+from app.news import news as changes
 from app.style import html_of, text
 from app.tokens import strip
 from app.words import ago, count, number, prose
@@ -42,8 +44,8 @@ def page() -> None:
     left, right = st.columns(2, gap="large")
     with left, st.container(key="recent", gap="small"):
         recent([r for r in services.runs() if not r.get("preset")])
-    with right:
-        news(services.news())
+    with right, st.container(key="news", gap="small"):
+        news(changes())
 
 
 def stride_of(preset: dict) -> int | None:
@@ -200,8 +202,8 @@ def news(entries: list[tuple[str, str]]) -> None:
     if not entries:
         return
     body = "".join(f"<span>{escape(v)}</span><span>{escape(words)}</span>" for v, words in entries)
-    heading = html_of("section", "What is new", tag="h2")
-    st.html(f'{heading}<div class="ps-rows">{body}</div>')
+    text("section", "What is new", tag="h2")
+    st.html(f'<div class="ps-rows">{body}</div>')
 
 
 def line(row: dict) -> str:
@@ -213,7 +215,8 @@ def line(row: dict) -> str:
     elif row.get("status") == "done" and foreign.is_foreign(row):
         told += foreign.line(row)
     elif row.get("status") == "done":
-        told += f": worst {number(row.get('worst'))}, period {row.get('period') or 'none'}"
+        worst = folded(row, "worst_folded", "worst")
+        told += f": worst {number(worst)}, period {row.get('period') or 'none'}"
     else:
         told += f": {row.get('status')}"
     told = prose(told + (" (older code version)" if row.get("stale") else ""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import streamlit as st
 
 from app import export, state
@@ -19,16 +20,25 @@ CONTROLLED = "pairs"  # the task whose runs have the Benchmark page
 def below(subject: Subject) -> None:
     look = look_of(state.theme())
     text("section", claims.differences(subject), tag="h2")
+    whole = frames.differences(subject, FRACTIONS, look)
+    held, why = frames.paired(whole), untold(subject, frames.unpaired(subject, whole))
     left, right = st.columns([1.28, 1], gap="large")
-    with left:
-        _pairs(subject, look)
-    with right:
+    paired = len(held) or subject.active or why
+    if paired:
+        with left:
+            _pairs(subject, look, held, why)
+    with right if paired else left:
         _pareto(subject, look)
 
 
-def _pairs(subject: Subject, look: Look) -> None:
-    whole = frames.differences(subject, FRACTIONS, look)
-    held = frames.paired(whole)
+def untold(subject: Subject, reasons: list[str]) -> list[str]:
+    """The reasons that the head of the page does not give already."""
+    said = f"{subject.told.get('doubt') or ''} {' '.join(subject.told.get('warnings') or ())}"
+    said = said.casefold()
+    return [why for why in reasons if why.partition(". ")[2].rstrip(".").casefold() not in said]
+
+
+def _pairs(subject: Subject, look: Look, held: pd.DataFrame, why: list[str]) -> None:
     name = claims.base_name(subject)
     by = "question" if subject.base["kind"] == FOREIGN else "prompt"
     told = f"Paired by {by}, 95 %. Hollow: p ≥ .05 " + (
@@ -40,6 +50,8 @@ def _pairs(subject: Subject, look: Look) -> None:
         )
         alt = "Dots: differences from the baseline with intervals, one a run and measure"
         export.chart(fig, held, "compare-pairs", look, alt=alt)
+        if folding := claims.folding(subject):
+            text("note", folding)
     likelihood = frames.paired(frames.differences(subject, ("nll",), look))
     if len(likelihood):
         fig = differences(
@@ -51,7 +63,7 @@ def _pairs(subject: Subject, look: Look) -> None:
         )
         alt = "Dots: differences in likelihood from the baseline, one a run"
         export.chart(fig, likelihood, "compare-nll", look, alt=alt)
-    for reason in frames.unpaired(subject, whole):
+    for reason in why:
         text("note", reason)
 
 

@@ -49,7 +49,8 @@ def choice(subject: Subject) -> str:
     widget = address.shown("chart", chosen)
     left, right = st.columns([1.15, 1], vertical_alignment="bottom")
     with left:
-        text("section", claims.charts(subject, chosen), tag="h2")
+        told = claims.charts(subject, chosen) if shared(subject, chosen) else claims.alone(subject)
+        text("section", told, tag="h2")
     if len(options) < 2:
         return chosen
     with right, st.container(horizontal=True, horizontal_alignment="right"):
@@ -65,11 +66,19 @@ def choice(subject: Subject) -> str:
     return picked or options[0]
 
 
+def shared(subject: Subject, chart: str) -> bool:
+    """Whether a run stands in that chart beside the baseline; else there is nothing to draw."""
+    if chart not in ("curves", "residues", "spectra") or subject.single:
+        return True
+    return any(run in subject.others for run in subject.on(AXES[chart]))
+
+
 def draw(subject: Subject, chart: str) -> None:
     """One chart of all runs; where some do not compare, which and why, and the rest."""
     if apart := subject.apart(AXES[chart]):
         text("note", apart)
-    DRAW[chart](subject)
+    if shared(subject, chart):
+        DRAW[chart](subject)
 
 
 def _curves(subject: Subject) -> None:

@@ -63,6 +63,11 @@ def charts(subject: Subject, chart: str) -> str:
     return f"No period is resolved in {_few(flat + open_)}"
 
 
+def alone(subject: Subject) -> str:
+    """The heading where no run shares the chart with the baseline."""
+    return f"No run has this chart in common with {base_name(subject)}"
+
+
 def _few(names: list[str]) -> str:
     return joined(names) if len(names) <= 3 else count(len(names), "run")
 
@@ -102,6 +107,32 @@ def differences(subject: Subject) -> str:
     if not told:
         return "Nothing is paired with the baseline"
     return f"Against {base_name(subject)}: {', '.join(told)}"
+
+
+def folding(subject: Subject) -> str:
+    """Why paired differences are not those of the table's columns; "" where they are."""
+    numbers = {run["key"]: run["numbers"] for run in subject.runs}
+    base = subject.base["numbers"]
+    moved = {
+        measure["name"]
+        for measure in subject.told["measures"]
+        for row in measure["rows"]
+        if measure["name"] in ("mean", "worst", "gap") and row.get("base_value") is not None
+        if not _same(row["base_value"], base.get(measure["name"]))
+        or not _same(row["value"], numbers[row["key"]].get(measure["name"]))
+    }
+    if "mean" in moved:
+        return "Over the prompts that both runs have; the table's numbers are of all that each has."
+    if not moved:
+        return ""
+    return (
+        f"Worst phase and gap: here {base_name(subject)} is folded to the stride of the run beside "
+        "it, in the table it is read by residue. So these are not the differences of the columns."
+    )
+
+
+def _same(one: float | None, other: float | None) -> bool:
+    return one is None or other is None or abs(one - other) < 5e-4
 
 
 def base_name(subject: Subject) -> str:

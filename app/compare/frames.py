@@ -16,6 +16,7 @@ from app.figures.theme import Look
 from app.words import NOTHING, joined, number
 
 MOST_CELLS = 144  # rows and columns of a map in a panel
+TESTED = ("diff", "low", "high", "p", "p_adjusted", "n", "value", "base_value")
 COLUMNS = {
     "residues": ["residue", "value", "low", "high", "n"],
     "folded": ["phase", "value", "low", "high", "n"],
@@ -107,7 +108,7 @@ def differences(subject: Subject, names: tuple[str, ...], look: Look) -> pd.Data
             if run is None:
                 continue
             drawn = subject.mark(run, look)
-            held = {name: row.get(name) for name in ("diff", "low", "high", "p", "p_adjusted", "n")}
+            held = {name: row.get(name) for name in TESTED}
             if row.get("label") and row.get("arm") == row.get("base_arm") == 0:
                 continue  # the full cache less the full cache
             out.append(
@@ -118,12 +119,11 @@ def differences(subject: Subject, names: tuple[str, ...], look: Look) -> pd.Data
     frame = pd.DataFrame(
         out,
         columns=[
-            *("measure", "key", "name", "diff", "low", "high", "p", "p_adjusted", "n"),
+            *("measure", "key", "name", *TESTED),
             *("colour", "symbol", "reason"),
         ],
     )
-    told = ["diff", "low", "high", "p", "p_adjusted", "n"]
-    frame[told] = frame[told].astype(float)
+    frame[[*TESTED]] = frame[[*TESTED]].astype(float)
     return frame
 
 

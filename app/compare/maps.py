@@ -16,6 +16,7 @@ from app.figures.compare_maps import timelines as timelines_figure
 from app.figures.theme import Look, look_of
 from app.figures.timeline import STATES, colours
 from app.style import text
+from app.words import joined
 
 
 def place(subject: Subject, runs: list[dict], *, copies: bool, heads: str = "q_heads") -> dict:
@@ -70,32 +71,45 @@ def attention(subject: Subject) -> None:
     runs = [run for run in subject.on("attention") if run["kind"] != "decode"]
     if not runs:
         return
-    at = place(subject, runs, copies=True)
+    controls = st.empty()
+    with controls.container():
+        at = place(subject, runs, copies=True)
     look = look_of(state.theme())
-    panels, cells, reasons, waits = [], [], [], False
-    for run in runs:
+    panels, cells, reasons, waits = [], [], {}, False
+    for run in list(runs):
         key, control = source(run)
         found, reason = services.attention_or_reason(
             key, at | {"queries": None, "keys": None} | ({"control": True} if control else {})
         )
         waits = waits or (found is None and not reason)
         if reason:
-            reasons.append(f"{run['name']}: {reason}")
+            reasons.setdefault(worded(reason), []).append(run["name"])
+            runs.remove(run)
+            continue
         drawn = _cells(found) if found is not None else None
         cells.append(drawn)
-        told = "" if found is not None else "not here" if reason else "computing this map"
+        told = "" if found is not None else "computing this map"
         frame = pd.DataFrame({"x": [0]}) if drawn else pd.DataFrame()
         panels.append(
             Panel(run["name"], run.get("subtitle") or "", subject.mark(run, look), (), frame, told)
         )
-    fig = maps(panels, cells, look=look)
-    table = _long(runs, cells)
-    alt = f"Heatmaps: attention of layer {at['layer']}, head {at['head']}, a run each"
-    export.chart(fig, table, "compare-attention", look, alt=alt, width=1200)
-    for reason in reasons:
-        text("note", reason)
+    if panels:
+        fig = maps(panels, cells, look=look)
+        table = _long(runs, cells)
+        alt = f"Heatmaps: attention of layer {at['layer']}, head {at['head']}, a run each"
+        export.chart(fig, table, "compare-attention", look, alt=alt, width=1200)
+    elif services.NO_COPY not in reasons:
+        controls.empty()  # no other place has a map either
+    for reason, names in reasons.items():
+        text("note", f"{joined(names)}: {reason}")
     if waits:
         _poll(runs, at)
+
+
+def worded(reason: str) -> str:
+    """A refusal of a field as a sentence with a subject."""
+    told = reason.removeprefix("model.id: ")
+    return f"the model {told}" if told.startswith("is ") else told
 
 
 def _cells(found: services.AttentionMap) -> Cells:

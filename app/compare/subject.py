@@ -92,9 +92,8 @@ def moving(run: dict) -> bool:
     return run.get("status") in services.ACTIVE
 
 
-def settle() -> Subject:
-    """Read the address and ask the service; runs that are gone are named and left out."""
-    asked = address.read()
+def settle(asked: address.Asked) -> Subject:
+    """Ask the service of what the address names; runs that are gone are named and left out."""
     if not asked.keys:
         return Subject(asked, None, asked.notes)
     return fresh(asked)

@@ -23,6 +23,14 @@ MEASURES = {
     "nll": "NLL, nats",
 }
 SCORE = "score"  # what an imported evaluation's mean is of
+# Fields whose values are names of choices, and those names that a reader knows by other words.
+CHOSEN = frozenset(("protocol", "gate", "v_gate", "kind", "measure", "rows", "when", "anchor"))
+SPOKEN = {
+    "onehot": "one-hot",
+    "grid_origin": "grid",
+    "joint": "joint probability",
+    "token": "token probability",
+}
 MOST_TASKS = 24  # parts of a dataset that stand in the table
 MOST_ARMS = 12  # methods of decode runs that stand in the table
 PROBABILITY = {"joint": "Mean probability", "token": "Mean probability"}
@@ -72,9 +80,16 @@ def told_status(run: dict, progress: dict | None) -> str:
 
 
 def _settings(row: dict) -> str:
-    cells = "".join(f"<td><b>{escape(value(v))}</b><i></i></td>" for v in row["values"])
+    chosen = row["field"].rpartition(".")[2] in CHOSEN
+    shown = [value(choice(v) if chosen and isinstance(v, str) else v) for v in row["values"]]
+    cells = "".join(f"<td><b>{escape(v)}</b><i></i></td>" for v in shown)
     label = sentence(row["label"] or row["field"])
     return f'<tr><th scope="row" title="{escape(row["field"])}">{escape(label)}</th>{cells}</tr>'
+
+
+def choice(name: str) -> str:
+    """The name of a choice as the form and the charts call it."""
+    return SPOKEN.get(name) or name.replace("_", " ")
 
 
 def value(told: Any) -> str:
@@ -83,6 +98,8 @@ def value(told: Any) -> str:
         return NOTHING
     if isinstance(told, bool):
         return "yes" if told else "no"
+    if isinstance(told, int):
+        return str(told).replace("-", "−")
     if isinstance(told, float):
         shown = number(told, 4) if abs(told) < 1e4 else f"{told:g}"
         return shown.rstrip("0") if "." in shown else shown

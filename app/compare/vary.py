@@ -14,7 +14,7 @@ from app.compare.subject import FOREIGN, Subject
 from app.eviction.recipe import FULL
 from app.services_compare import MOST
 from app.style import text
-from app.words import count, seconds, size
+from app.words import NOTHING, count, seconds, sentence, size
 
 LONGEST = 400  # characters of the values' field
 OTHER = "other"
@@ -85,7 +85,7 @@ def vary(subject: Subject) -> None:
     rows = answer["specs"]
     if not rows:
         return
-    _preview(rows, values)
+    _preview(rows, values, field)
     fit = [row for row in rows if not row["errors"]]
     fresh = [row for row in fit if not row["stored"]]
     made = list(dict.fromkeys(row["key"] for row in fit))
@@ -172,22 +172,37 @@ def parse(given: str) -> list[Any]:
     return out
 
 
-def _preview(rows: list[dict], values: list[Any]) -> None:
+def name_of(field: str) -> str:
+    """A field as the form calls it: `Window W`; of another one its last name."""
+    known = (SWEEP | DECODE).get(field)
+    return known[0] if known else sentence(field.rpartition(".")[2].replace("_", " "))
+
+
+def _preview(rows: list[dict], values: list[Any], varied: str) -> None:
     """One line a value: what it makes, whether it is here, and what it would cost."""
-    lines, cost, peak = [], 0.0, 0.0
+    lines, refusals, cost, peak = [], [], 0.0, 0.0
+    name = name_of(varied)
     for value, row in zip(values, rows, strict=False):
-        told = row.get("phrase") or ""
-        if row["errors"]:
-            told = " ".join(reason(error) for error in row["errors"])
+        refusals += [f"{name} {value}: {reason(error, varied)}." for error in row["errors"]]
         status = "refused" if row["errors"] else "here" if row["stored"] else "to run"
         estimate = row.get("estimate") or {}
         if status == "to run":
             cost += estimate.get("seconds") or 0.0
             peak = max(peak, estimate.get("bytes") or 0.0)
-        lines.append({"value": str(value), "makes": told, "": status})
+        made = NOTHING if row["errors"] else row.get("phrase") or NOTHING
+        lines.append({name: str(value), "Makes": made, "Status": status})
     frame = pd.DataFrame(lines)
-    st.dataframe(frame, hide_index=True, width=460, height=min(320, 38 + 35 * len(frame)))
-    waiting = sum(line[""] == "to run" for line in lines)
+    wide = {name: 110, "Makes": 270, "Status": 80}
+    st.dataframe(
+        frame,
+        hide_index=True,
+        width=460,
+        height=min(320, 38 + 36 * len(frame)),
+        column_config={n: st.column_config.TextColumn(n, width=w) for n, w in wide.items()},
+    )
+    for told in refusals:
+        text("error", told)
+    waiting = sum(line["Status"] == "to run" for line in lines)
     if waiting and cost:
         text("estimate", f"About {seconds(cost)} in all, {size(peak)} at once.")
 
@@ -198,8 +213,14 @@ def refused(row: dict, field: str) -> bool:
     return field in named
 
 
-def reason(error: Any) -> str:
-    """A refusal as its sentence, whatever form it came in."""
+def reason(error: Any, varied: str) -> str:
+    """A refusal, whatever form it came in, with its field's name where another one was varied."""
     if isinstance(error, dict):
-        return str(error.get("message") or error)
-    return str(error[1]) if isinstance(error, list | tuple) and len(error) > 1 else str(error)
+        field, told = error.get("field") or "", error.get("message") or error
+    else:
+        whole = isinstance(error, list | tuple) and len(error) > 1
+        field, told = error[:2] if whole else ("", error)
+    told, own = str(told), str(field).rpartition(".")[2]
+    if field in ("", varied) or told.startswith(f"{own} "):
+        return told
+    return f"{name_of(str(field))} {told}"

@@ -34,7 +34,7 @@ def differences(
     unit: str,
     look: Look = LIGHT,
 ) -> go.Figure:
-    """frame: measure, name, diff, low, high, p, p_adjusted, n, colour, symbol.
+    """frame: measure, name, diff, low, high, p, p_adjusted, n, colour, symbol[, value, base_value].
 
     Rows in the frame's order under the names of their measures.  Solid: p below .05 once adjusted;
     hollow: not told from zero.  NaN: not paired.
@@ -97,6 +97,8 @@ def _dot(row: dict, place: float) -> dict:
     told = f"<br>{p_value(row.get('p'))}, {p_value(adjusted)} adjusted"
     if pd.notna(row.get("n")):
         told += f", {row['n']:g} prompts"
+    if pd.notna(row.get("value")) and pd.notna(row.get("base_value")):
+        told += f"<br>{number(row['value'])} less {number(row['base_value'])}, folded alike"
     solid = pd.notna(adjusted) and adjusted < 0.05
     return row | dict(y=place, solid=solid, told=told, name=name_label(row["name"], 26))
 

@@ -20,6 +20,7 @@ from app.report import numbers
 from app.report.charts import Chart, charts, subject_of
 from app.report.material import Client, Material, gather
 from app.report.sheet import SHEET
+from app.style import whole_names
 from app.words import count, sentence
 
 LOGO = Path(__file__).resolve().parents[1] / "assets"
@@ -104,7 +105,7 @@ def opening(material: Material) -> str:
     parts = [f'<p class="context">{escape(context(material))}</p>']
     if view:
         parts.append(f'<p class="view">{escape(str(view.get("name") or ""))}</p>')
-    parts.append(f"<h1>{escape(headline(material))}</h1>")
+    parts.append(f"<h1>{escape(whole_names(headline(material)))}</h1>")
     whole = " ".join(d.rstrip(".") + "." for d in doubts if d.strip())
     parts += [f'<p class="doubt">{escape(whole)}</p>'] if whole else []
     if view.get("note"):

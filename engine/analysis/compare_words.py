@@ -60,7 +60,7 @@ def say(made: dict, between: dict | None = None) -> tuple[str, str]:
         reasons = [r["reason"] for m in made["measures"] for r in m["rows"] if r["reason"]]
         if reasons and set(reasons) == {SAME}:
             return "These runs give the same answers", "Prompt by prompt, in all that both tried."
-        told = next(iter(reasons), "")
+        told = reasons[0] if len(set(reasons)) == 1 else ""  # several: the warnings say whose
         return "These runs cannot be paired", _sentence(told)
     if between:
         finding, doubt = _between(runs, base, rows, between)

@@ -191,10 +191,9 @@ def keeps_all(line: Line) -> bool:
 
 
 def most(asked: list[Line], of: Callable[[Line], Any]) -> list[Line]:
-    """The runs of the kind that most are of; all of them where no two are alike."""
+    """The runs of the kind that most are of; of the first run's where as many are of another."""
     kinds = Counter(map(of, asked))
-    found, times = kinds.most_common(1)[0]
-    return [line for line in asked if of(line) == found] if times > 1 else asked
+    return [line for line in asked if of(line) == kinds.most_common(1)[0][0]]
 
 
 def kind(line: Line) -> str:

@@ -125,7 +125,9 @@ class Comparison:
                 return -1, found
             told = f"{base[:40]} is none of the compared runs, nor the control of one"
             raise SpecError(FieldError("base", told))
-        alike = lines.most(lines.most(asked, lines.kind), lines.curve_of)
+        alike = lines.most(asked, lines.kind)
+        some = lines.most(alike, lines.curve_of)
+        alike = some if len(some) > 1 else alike
         control = self._control(alike)
         if control is not None:
             if control.key in keys:

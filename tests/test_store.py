@@ -15,6 +15,7 @@ import pytest
 from made_rows import ALL, SPEC
 
 from engine.results import Results
+from engine.rows import TOKENS
 from engine.specs import SweepSpec
 from engine.store import Store, StoreError, StoreLocked
 from engine.store.ledger import STOPPED
@@ -155,6 +156,21 @@ def test_token_means_align_tokens_without_the_fillers(store):
             mine = got[(got["index"] == index) & (got["phase"] == phase)].iloc[0]
             assert mine["logprob"] == pytest.approx(np.mean(values))
             assert (mine["n"], mine["text"]) == (2, f"t{index + 1}")
+
+
+def test_token_means_of_a_prompt_that_padding_opens(store):
+    """The copy without padding has no row for its first token, which stands at position 0."""
+    run = store.open_run("k", "c", True)
+    pairs = [(0, 0), (0, 4)]
+    rows = made_rows.tokens(pairs).to_pandas()
+    own = rows[rows["role"] != "pad"].groupby("shift")["position"].rank()
+    rows = rows[(rows["shift"] > 0) | (own.reindex(rows.index) != 1)]
+    store.add(run.id, made_rows.answers(pairs), pa.Table.from_pandas(rows, TOKENS, False))
+    got = store.token_means(run.id, 0, 4).to_pandas()
+    assert got["n"].tolist() == [1, 2, 2, 2, 2]
+    for row in got.itertuples():
+        same = rows[(rows["text"] == row.text) & (rows["role"] != "pad")]
+        assert row.logprob == pytest.approx(same["logprob"].mean())
 
 
 # ---- states

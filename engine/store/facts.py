@@ -94,20 +94,21 @@ class Facts(Database):
     def token_means(self, run: int, sample: int, stride: int) -> pa.Table:
         """Mean log-probability of each token of a sample by phase of the target.
 
-        Fillers differ between copies, so tokens are aligned by their rank among the others:
-        index, token_id, text, role, phase, logprob, n.
+        Fillers differ between copies, so tokens are aligned by their rank among the others, from
+        the end: a copy that padding opens has a row more, of the prompt's first token.
+        Columns index, token_id, text, role, phase, logprob, n.
         """
         return self.table(
             """
             with own as (
                 select shift, residue % ? as phase, token_id, text, role, logprob,
-                    row_number() over (partition by shift order by position) - 1 as index
+                    row_number() over (partition by shift order by position desc) as back
                 from tokens where run = ? and sample = ? and role <> 'pad'
-            )
+            ), placed as (select *, max(back) over () - back as index from own)
             select index::integer as index, first(token_id) as token_id, first(text) as text,
                 first(role) as role, phase::integer as phase, avg(logprob) as logprob,
                 count(*)::integer as n
-            from own group by index, phase order by index, phase
+            from placed group by index, phase order by index, phase
             """,
             [stride, run, sample],
         )

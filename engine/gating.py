@@ -16,8 +16,9 @@ from engine.closeup import find
 from engine.kinds import SWEEP, kind_of
 from engine.owner import Engine
 from engine.registry import FieldError, SpecError, shown
-from engine.results import clean, title
+from engine.results import clean
 from engine.store import Run
+from engine.titles import title
 
 
 def add_to(app: FastAPI, engine: Engine) -> None:

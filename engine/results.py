@@ -26,6 +26,7 @@ from engine.presets import presets
 from engine.registry import SpecError
 from engine.specs import SweepSpec
 from engine.store import Run, Store
+from engine.titles import title, titled
 from engine.version import statistics_version
 
 log = logging.getLogger("phasescope")
@@ -241,7 +242,7 @@ class Results:
         return {
             "key": run.key,
             "kind": run.kind,
-            "title": run.title or title(values, phrase),
+            "title": titled(run.title, values, phrase),
             "phrase": phrase,
             "model": values.get("model", {}).get("id", ""),
             "task": values.get("task", {}).get("kind", ""),
@@ -378,11 +379,6 @@ def _spec(key: str, text: str) -> Any:
         # A control with a memory of its own: it has no control in turn.
         spec = SweepSpec(spec.model, spec.memory, spec.task, spec.settings)
     return spec
-
-
-def title(values: dict, phrase: str) -> str:
-    task = values.get("task", {}).get("kind", "run").replace("_", " ")
-    return f"{task}, {phrase}" if phrase else task
 
 
 def _time(run: Run) -> str:

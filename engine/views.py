@@ -21,9 +21,9 @@ from fastapi.responses import JSONResponse
 from engine.closeup import find
 from engine.owner import Engine
 from engine.registry import FieldError, SpecError, shown
-from engine.results import title
 from engine.store.schema import utc_now
 from engine.store.views import View
+from engine.titles import title
 
 PAGES = ("start", "explore", "benchmark", "eviction", "mechanism", "compare", "library")
 KEY = re.compile(r"[0-9a-f]{8,64}")

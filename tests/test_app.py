@@ -237,6 +237,9 @@ def test_a_running_link_opens_elsewhere_and_can_be_cancelled(client):
     ]
     at = page("explore", key=key)
     assert "Measuring" in html(at)
+    at.session_state[services.STOPPING] = key  # between the click and the run's end
+    at.run()
+    assert at.get("progress")[0].proto.text.startswith("Stopping behind its next step")
     at.button(key="cancel").click().run()
     assert client.jobs[key]["status"] == "cancelled"
     assert "cancelled after 60 of" in html(at)

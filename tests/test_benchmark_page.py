@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from app import services
 from app.benchmark import family
+from app.benchmark.opened import progress
 from app.benchmark.subject import Opened
 from app.words import NOTHING
 from engine.registry import FieldError
@@ -80,7 +81,7 @@ def keys(at: AppTest, kind: str = "button") -> set[str]:
 def test_the_family_stands_on_one_scale_with_its_finding(client):
     at = page()
     body = html(at)
-    assert "7 of 8 memories repeat with their stride, over M = 24, 32 and 40" in body
+    assert "7 of 8 memories repeat with their stride, over M = 24, 32 and 40 records" in body
     assert body.count("<span>residue gap</span>") == 11
     assert "No period is resolved in W8 S4." in body
     assert "density 3.3 records a window" in body
@@ -215,6 +216,12 @@ def test_a_running_member_opens_with_its_progress(client):
     assert "1\u202f200 of 4\u202f608 copies" in at.get("progress")[0].proto.text
     at.button(key="opened-cancel").click().run()
     assert client.member("w8s6")["status"] == "cancelled"
+
+
+def test_a_member_whose_model_loads_says_so():
+    begun = {"done": 0, "total": 128, "seconds_left": None}
+    told = progress({"status": "running", "progress": begun})
+    assert told == (0.0, "Loading the model: 0 of 128 copies")
 
 
 def test_a_form_of_ones_own_runs_and_its_link_survives(client):

@@ -99,10 +99,10 @@ def test_stride_not_window_needs_every_member_and_both_contrasts(every):
     assert findings.headline(family.GRID, less) == "All 2 memories repeat with their stride"
     # both contrasts, but one only between memories of different M
     apart = of(every, "full-sparse", "w8s8-dense", "w8s6", "w4s4", "w12s4")
-    told = "All 4 memories repeat with their stride, over M = 24 and 40"
+    told = "All 4 memories repeat with their stride, over M = 24 and 40 records"
     assert findings.headline(family.GRID, apart) == told
     apart += of(every, "w8s8-sparse")
-    assert findings.headline(family.GRID, apart) == f"{strong}, over M = 24 and 40"
+    assert findings.headline(family.GRID, apart) == f"{strong}, over M = 24 and 40 records"
     # one member that does not follow
     set_period(of(own, "w8s6")[0], None)
     assert findings.headline(family.GRID, own) == "4 of 5 memories repeat with their stride"
@@ -159,7 +159,7 @@ def test_gates_rope_heads_and_payloads(every):
     dense = copy.deepcopy(many) | {"records": 40}  # of another M: no contrast
     dense["numbers"]["mean"] = 0.1
     told = findings.headline(family.HEADS, [dense, *heads])
-    assert told.endswith("from .58 to .88, and the period stays, over M = 32 and 40")
+    assert told.endswith("from .58 to .88, and the period stays, over M = 32 and 40 records")
     many["numbers"]["mean_low"] = 0.5
     assert "do not lift the mean beyond" in findings.headline(family.HEADS, heads)
     payload = shown(every, family.PAYLOAD)
@@ -168,7 +168,7 @@ def test_gates_rope_heads_and_payloads(every):
 
 def test_repairs_are_counted_by_intervals(every):
     own = shown(every, family.REPAIRS)
-    tail = "the worst residue (seed 0), over M = 32 and 40"
+    tail = "the worst residue (seed 0), over M = 32 and 40 records"
     assert findings.headline(family.REPAIRS, own) == f"2 of 3 repairs lift {tail}"
     of(own, "w13s12")[0]["numbers"]["worst_low"] = 0.01
     assert findings.headline(family.REPAIRS, own) == f"1 of 3 repairs lifts {tail}"
@@ -198,7 +198,10 @@ def test_doubt_tells_control_chance_and_what_is_not_sound(every):
     own[1]["stale"] = True
     own[1]["numbers"]["mean_low"] = 0.01
     told = findings.doubt(own)
-    assert "Below .90 in training, and no yardstick: Full, M = 40 (.87)." in told
+    assert (
+        "Controls below .90 in training, beside which a gap says little: Full, M = 40 (.87)."
+        in told
+    )
     assert "1 result is from an older code version." in told
     assert "is at chance: its gap says nothing" in told
     own[0]["numbers"] |= {"gap": 0.2, "gap_p": 0.001}

@@ -107,6 +107,20 @@ def test_reasoning_takes_pasted_prompts(client):
 # ---- states
 
 
+def test_a_run_that_loads_its_model_or_is_about_to_end_says_so(client, monkeypatch):
+    at = page()
+    at.number_input(key="e:run.seed").set_value(4).run()
+    begun = {"done": 0, "total": 80, "seconds_left": None}
+    shown = client.run
+    monkeypatch.setattr(client, "run", lambda key: shown(key) | {"progress": begun})
+    at.button(key="run").click().run()
+    assert at.get("progress")[0].proto.text.startswith("Loading the model: 0 of 80 parts")
+    monkeypatch.setattr(client, "cancel", lambda key: {"cancelled": True})  # it takes a while
+    at.button(key="cancel").click().run()
+    assert at.get("progress")[0].proto.text.startswith("Stopping behind its next step")
+    monkeypatch.undo()
+
+
 def test_a_run_shows_progress_ends_and_can_be_cancelled(client):
     at = page()
     at.number_input(key="e:run.seed").set_value(3).run()

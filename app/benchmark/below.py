@@ -47,6 +47,12 @@ def depth(subject: Opened, members: list[dict]) -> None:
         if not block:
             continue
         frame = pd.DataFrame(block.get("points") or [], columns=["x", "accuracy", "n"])
+        if frame["x"].nunique() == 1:
+            with column:
+                text("chart-title", title, tag="div")
+                same = f"{number(float(frame['x'].iloc[0]), 1)} {axis}"
+                text("note", f"The same for every residue, {same}: nothing to correlate.")
+            continue
         with column:
             fig = cloud(
                 frame.astype(float),

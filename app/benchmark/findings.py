@@ -10,7 +10,7 @@ from app.benchmark import family
 from app.benchmark.family import follows, full, measured, numbers, period, stride
 from app.words import number, sentence
 
-LEARNED = 0.9  # training accuracy below which a control is no yardstick
+LEARNED = 0.9  # training accuracy below which a control is a poor one
 LEVEL = 0.05
 NOTHING_YET = "Nothing is measured here yet"
 
@@ -66,9 +66,10 @@ def _grid(own: list[dict]) -> str:
 
 
 def _pooled(own: list[dict]) -> str:
-    """`, over M = 24, 32 and 40`, where members of several counts of records are told of."""
+    """`, over M = 24, 32 and 40 records`, where members of several M are told of."""
     found = sorted({m["records"] for m in own})
-    return f", over M = {listed([str(m) for m in found])}" if len(found) > 1 else ""
+    told = f", over M = {listed([str(m) for m in found])} records"
+    return told if len(found) > 1 else ""
 
 
 def stride_not_window(own: list[dict]) -> bool:
@@ -255,7 +256,7 @@ def _untrained(controls: list[dict]) -> str:
     if not low:
         return ""
     names = listed([f"{m['label']} ({two(m['training_accuracy'])})" for m in low])
-    return f"Below .90 in training, and no yardstick: {names}."
+    return f"Controls below .90 in training, beside which a gap says little: {names}."
 
 
 def _at_chance(done: list[dict]) -> str:

@@ -131,10 +131,14 @@ def progress(run: dict) -> tuple[float, str]:
     done, total = int(told.get("done") or 0), int(told.get("total") or 0)
     if run.get("status") == "queued":
         return 0.0, "Waiting for the worker to take it"
+    if services.stopping(str(run.get("key") or "")):
+        return min(1.0, done / max(1, total)), services.STOPS
     if not total:
         return 0.0, "Loading the model"
     line = f"{done:,} of ".replace(",", "\u202f") + count(total, "copy", "copies")
     left = told.get("seconds_left")
+    if not done and left is None:
+        return 0.0, f"Loading the model: {line}"
     return min(1.0, done / total), line + (f", about {seconds(left)} left" if left else "")
 
 

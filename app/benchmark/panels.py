@@ -156,7 +156,11 @@ def note(member: dict) -> str:
         told = f"{progress['done']:,} of {count(progress['total'], 'copy', 'copies')}".replace(
             ",", "\u202f"
         )
-        if progress.get("seconds_left") is not None:
+        if services.stopping(member["key"]):
+            told = "stopping; what is computed is kept"
+        elif not progress["done"] and progress.get("seconds_left") is None:
+            told = "loading the model"
+        elif progress.get("seconds_left") is not None:
             told += f", about {seconds(progress['seconds_left'])} left"
     return told
 

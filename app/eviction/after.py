@@ -84,7 +84,7 @@ def distances(subject: Subject, chosen: Pick, trace: dict) -> None:
     text(
         "note",
         "A query is global if the keys that it weighs most lie further away, on average, than the "
-        "threshold (BKV, appendix B: 150 keys, 200 tokens). Of the full run.",
+        "threshold (BeaconKV, appendix B: 150 keys, 200 tokens). Of the full run.",
     )
     left, right = st.columns([3, 13], gap="medium")
     with left:

@@ -13,7 +13,7 @@ from app.figures.costs import held, latency
 from app.figures.marks import mark
 from app.figures.theme import Look
 from app.style import text
-from app.words import NOTHING, cache_size, count, number, seconds
+from app.words import NOTHING, cache_size, count, fixed, seconds
 
 HEADS = (
     "Method",
@@ -40,8 +40,9 @@ def costs(subject: Subject, look: Look) -> None:
     text(
         "note",
         "Cache and the method’s own state are counted apart; events apart from steps. Tokens/s are "
-        "of the steps read one by one, with their upkeep and their part of the events. Peak memory "
-        "is the whole worker’s while the method ran.",
+        "of the steps read one by one, with their upkeep and their part of the events. Upkeep: the "
+        "share of decoding that goes into observing and judging; FPS: into choosing stored queries "
+        "by farthest point sampling. Peak memory is the whole worker’s while the method ran.",
     )
     state.within("cost", budgets)
     budget = budgets[0]
@@ -95,21 +96,21 @@ def _frame(rows: list[dict], labels: list[str], look: Look) -> pd.DataFrame:
 def _row(row: dict) -> list[str]:
     def ms(name: str) -> str:
         value = row.get(name)
-        return NOTHING if value is None else f"{number(value, 1)}\u00a0ms"
+        return NOTHING if value is None else f"{fixed(value, 1)}\u00a0ms"
 
     def share(name: str) -> str:
         value = row.get(name)
-        return NOTHING if value is None else f"{number(100 * value, 1)}\u00a0%"
+        return NOTHING if value is None else f"{fixed(100 * value, 1)}\u00a0%"
 
     return [
         row["label"],
-        number(row.get("tokens_per_s"), 1),
+        fixed(row.get("tokens_per_s"), 1),
         _short(row.get("prefill_s")),
         ms("step_ms_p50"),
         ms("step_ms_p99"),
         ms("event_ms_p50"),
         ms("event_ms_p99"),
-        number(row.get("events"), 1),
+        fixed(row.get("events"), 1),
         share("upkeep_share"),
         share("fps_share"),
         cache_size(row.get("state_bytes")),
@@ -120,4 +121,4 @@ def _row(row: dict) -> list[str]:
 def _short(value: float | None) -> str:
     if value is None:
         return NOTHING
-    return f"{number(value, 2)}\u00a0s" if value < 10 else seconds(value)
+    return f"{fixed(value, 2)}\u00a0s" if value < 10 else seconds(value)

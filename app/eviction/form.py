@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 import streamlit as st
@@ -279,9 +280,20 @@ def _buttons(subject: Subject) -> None:
 
 
 def estimate(subject: Subject) -> str:
-    """`10 arms, about 95 s and 1.2 GB`; "perhaps" until one was timed here."""
+    """`3 methods × 3 budgets and the full cache, about 95 s and 1.2 GB`; "perhaps" until one was
+    timed here.
+    """
     plan = subject.plan or {}
     told = plan.get("estimate") or {}
     about = "perhaps" if told.get("speed_source") == "guess" else "about"
     cost = f"{seconds(told.get('seconds'))} and {size(told.get('bytes'))}" if told else NOTHING
-    return f"{count(len(plan.get('arms') or ()), 'arm')}, {about} {cost}"
+    return f"{_size_of(plan.get('arms') or ())}, {about} {cost}"
+
+
+def _size_of(arms: Sequence[dict]) -> str:
+    own = [arm for arm in arms if arm.get("budget") is not None]
+    methods, budgets = ({arm[name] for arm in own} for name in ("label", "budget"))
+    if not own or len(own) != len(methods) * len(budgets):  # a budget of a method's own
+        return count(len(arms), "setting")
+    told = f"{count(len(methods), 'method')} × {count(len(budgets), 'budget')}"
+    return told + (" and the full cache" if len(arms) > len(own) else "")

@@ -10,7 +10,7 @@ from html import escape
 
 import streamlit as st
 
-from app import sharing, takeaway
+from app import services, sharing, takeaway
 from app.eviction import recipe
 from app.eviction.subject import Subject
 from app.style import html_of, opening
@@ -122,8 +122,12 @@ def progress(subject: Subject) -> None:
     line = f"{done} of {total} parts: a prompt with one method at one budget each"
     if subject.status == "queued":
         line = "Waiting for the worker to take it"
+    elif services.stopping(subject.key):
+        line = services.STOPS
     elif not total:
         line = "Loading the model"
+    elif not done and left is None:
+        line = f"Loading the model: {line}"
     elif left is not None:
         line += f", about {seconds(left)} left"
     with st.container(key="progress"):

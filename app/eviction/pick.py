@@ -45,7 +45,7 @@ class Pick:
 def choose(subject: Subject) -> Pick | None:
     """Draw the five lists; a value of the link that is not here falls back, with a sentence."""
     arms = [arm for arm in subject.arms if arm["method"] != POOLED]
-    labels = list(dict.fromkeys(arm["label"] for arm in arms))
+    labels = {arm["named"]: arm["label"] for arm in arms}
     if not labels:
         alone = "pools tokens and judges none" if subject.arms else "has the full cache alone"
         text("note", f"This run {alone}: no event is to be shown.")
@@ -72,8 +72,8 @@ def choose(subject: Subject) -> Pick | None:
                 **more,
             )
 
-    label = one(columns[0], "method", "Method", labels)
-    own = [arm for arm in arms if arm["label"] == label]
+    named = one(columns[0], "method", "Method", list(labels), format_func=labels.get)
+    label, own = labels[named], [arm for arm in arms if arm["named"] == named]
     budgets = sorted({int(arm["budget"]) for arm in own})
     budget = one(columns[1], "budget", "Budget, tokens", budgets)
     sample = one(columns[2], "sample", "Sample", samples)

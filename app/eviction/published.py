@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pandas as pd
@@ -12,7 +13,7 @@ from app.eviction.subject import Subject
 from app.figures.published import Panel, beside
 from app.figures.theme import Look
 from app.style import text
-from app.words import count
+from app.words import count, joined
 
 BEACON = "beacon"
 OURS = "Measured here"
@@ -27,9 +28,9 @@ def published(subject: Subject, look: Look) -> None:
     text("section", "As published, beside what was measured here", tag="h2")
     text(
         "doubt",
-        "Left of each pair: the paper’s figures (hollow), large reasoning models on AIME 2024 "
-        "and others, not measured here. Right: this run (solid), another model and another task; "
-        "only the direction can be compared.",
+        "Left of each pair: figures of the BeaconKV paper, BKV (hollow), large reasoning models on "
+        "AIME 2024 and others, not measured here. Right: this run (solid), another model and "
+        "another task; only the direction can be compared.",
     )
     wide = [figure for figure in made if not figure[2].ordered]  # names need room
     slim = [figure for figure in made if figure[2].ordered]
@@ -53,8 +54,13 @@ def of(rows: list[dict], table: str) -> list[dict]:
 
 
 def head(rows: list[dict]) -> str:
-    source = ", ".join(dict.fromkeys(str(r.get("source") or "") for r in rows))
-    return f"Published, {source}"
+    """Whose figures, each table once: `Published, BKV Tables 4 and 5`."""
+    sources = list(dict.fromkeys(str(r.get("source") or "") for r in rows))
+    parts = [re.fullmatch(r"(.*\bTable) (\d+(?:(?:, | and )\d+)*)", source) for source in sources]
+    if len(sources) > 1 and all(parts) and len({part[1] for part in parts}) == 1:
+        tables = sorted({int(n) for part in parts for n in re.findall(r"\d+", part[2])})
+        return f"Published, {parts[0][1]}s {joined([str(n) for n in tables])}"
+    return f"Published, {', '.join(sources)}"
 
 
 def value(row: dict, name: str) -> float | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html import escape
 
 import pandas as pd
 import streamlit as st
+from pandas.io.formats.style import Styler
 
 from app import export, services, state
-from app.eviction import claims, costs, frames, published
+from app.eviction import claims, costs, frames, published, recipe
 from app.eviction.subject import Subject
 from app.figures.budget import MEASURES as NAMES
 from app.figures.budget import against_budget, budget_panel, pareto
@@ -16,7 +18,7 @@ from app.figures.marks import mark, swatch
 from app.figures.pairs import paired
 from app.figures.theme import Look, look_of
 from app.style import text
-from app.words import count
+from app.words import NOTHING, cache_size, count, fixed
 
 MEASURES = {"Recall": "recall", "Likelihood": "nll"}
 COLUMNS = {
@@ -83,7 +85,11 @@ def _budgets(subject: Subject, known: list[str], look: Look) -> None:
     if subject.spec.get("mode") == "free":
         told += " Each method wrote its own text: likelihoods are no comparison and are left out."
     text("note", told)
-    if order := claims.overall((subject.report or {}).get("overall") or [], known[0]):
+    ranked = [
+        row | {"label": recipe.words(row["label"], subject.schema)}
+        for row in (subject.report or {}).get("overall") or []
+    ]
+    if order := claims.overall(ranked, known[0]):
         text("note", order)
     if len(subject.labels) > MOST_LINES:
         for measure in known:
@@ -191,11 +197,11 @@ def _table(subject: Subject) -> None:
     if not len(frame):
         return
     held = [name for name in COLUMNS if name in frame]
-    shown = frame[held].rename(columns=COLUMNS)
     st.space("small")
     text("section", "Every number", tag="h2")
+    wide = {"Method": st.column_config.TextColumn(width=240, pinned=True)}
     st.dataframe(
-        shown, hide_index=True, width="stretch", key="numbers", column_config=_formats(held)
+        _shown(frame[held]), hide_index=True, width="stretch", key="numbers", column_config=wide
     )
     st.download_button(
         "CSV",
@@ -207,17 +213,20 @@ def _table(subject: Subject) -> None:
     )
 
 
-def _formats(held: list[str]) -> dict:
-    """Three digits for shares and qualities, bytes as bytes, counts whole."""
-    out = {}
-    for name in held:
-        form = "%.3f"
-        if name.endswith("_bytes") or name in ("state_peak", "memory_peak"):
-            form = "bytes"
-        elif name in WHOLE:
-            form = "%d"
-        elif name.endswith(("_p50", "_p99", "_s")) or name in ("mean_resident", "events"):
-            form = "%.1f"
-        if name != "label":
-            out[COLUMNS[name]] = st.column_config.NumberColumn(format=form)
-    return out
+def _shown(frame: pd.DataFrame) -> Styler:
+    """Numbers as everywhere else, so many digits a column; sorted as the numbers they are."""
+    forms = {COLUMNS[name]: _form(name) for name in frame if name != "label"}
+    numbers = frame.drop(columns="label").apply(pd.to_numeric, errors="coerce")
+    told = pd.concat([frame["label"], numbers], axis=1).rename(columns=COLUMNS)
+    return told.style.format(forms, na_rep=NOTHING)
+
+
+def _form(name: str) -> Callable[[float], str]:
+    if name.endswith("_bytes") or name in ("state_peak", "memory_peak"):
+        return cache_size
+    if name in WHOLE:
+        return lambda value: f"{value:.0f}"
+    digits = 3 if name.startswith(("nll", "recall")) else 2
+    if name.endswith(("_p50", "_p99", "_s")) or name in ("mean_resident", "events"):
+        digits = 1
+    return lambda value: fixed(value, digits)

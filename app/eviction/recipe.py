@@ -141,6 +141,15 @@ def corrected(schema: dict, draft: dict, spec: dict) -> list[str]:
     return found
 
 
+def words(label: str, schema: dict) -> str:
+    """A method's label with its options named as the form names them."""
+    kind, *told = label.split(", ")
+    known = (schema["methods"].get(kind) or {}).get("fields") or ()
+    names = {f["name"]: (f.get("label") or f["name"].replace("_", " ")).lower() for f in known}
+    options = [option.partition(" ") for option in told]
+    return ", ".join([kind, *(names.get(name, name) + gap + value for name, gap, value in options)])
+
+
 def changed(row: dict, schema: dict) -> list[str]:
     """Options of a method that are not as usual, as words."""
     now = options(row, schema)

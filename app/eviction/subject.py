@@ -34,9 +34,15 @@ class Subject:
 
     @property
     def arms(self) -> list[dict]:
-        """Methods at their budgets, the full cache left out."""
+        """Methods at their budgets, the full cache left out.  label: in the form's words; named:
+        as the service and addresses name them.
+        """
         rows = (self.report or {}).get("methods") or ()
-        return [row for row in rows if row["method"] != recipe.FULL]
+        return [
+            row | {"label": recipe.words(row["label"], self.schema), "named": row["label"]}
+            for row in rows
+            if row["method"] != recipe.FULL
+        ]
 
     @property
     def full(self) -> dict | None:

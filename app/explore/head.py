@@ -10,7 +10,7 @@ from html import escape
 
 import streamlit as st
 
-from app import sharing
+from app import services, sharing
 from app.explore.subject import Subject
 from app.style import html_of
 from app.words import NOTHING, between, count, number, p_value, seconds, sentence, size
@@ -139,10 +139,14 @@ def progress(subject: Subject) -> None:
         line += " with the control's"
     if subject.status == "queued":
         line = "Waiting for the worker to take it"
+    elif services.stopping(subject.key):
+        line = services.STOPS
     elif not told.get("total"):
         line = "Loading the model"
     elif done >= total:
         line = "All copies are in; the noise floor and the written texts follow"
+    elif not done and left is None:
+        line = f"Loading the model: {line}"
     elif left is not None:
         line += f", about {seconds(left)} left"
     with st.container(key="progress", height=72, border=False):

@@ -6,6 +6,7 @@ Pure: frames in, figures out.  No Streamlit, no engine.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -117,7 +118,7 @@ def against_budget(
         range=[left - edge, top + edge],
         title_text="mean resident tokens per KV head",
         layer="below traces",
-        **round_ticks(left - edge, top + edge),
+        **budget_ticks(frame, left - edge, top + edge, 7),
     )
     return fig
 
@@ -131,7 +132,7 @@ def budget_panel(
     look: Look = LIGHT,
 ) -> go.Figure:
     """One method of many, as `against_budget`; `every`: all methods' rows, for the shared scale."""
-    fig = start(look, "", "", height=PANEL + 14, left=8)
+    fig = start(look, "", "", height=PANEL + 34, left=NAMED)
     fig.update_layout(margin_t=20)  # the menu's place
     left, right = float(every["resident"].min()), float(every["resident"].max())
     edge = max(0.06 * (right - left), 0.03 * right)
@@ -161,16 +162,33 @@ def budget_panel(
         hovertemplate="%{y:.3f}<br>%{text}",
     )
     if measure == "recall":
-        probability_axis(fig, small=True)
+        probability_axis(fig, small=True, title="recall")
     else:
         known = [*every["low"], *every["high"], *every["value"]]
         known += [full["value"]] if full and full.get("value") is not None else []
-        span = [min(v for v in known if pd.notna(v)), max(v for v in known if pd.notna(v))]
-        fig.update_yaxes(range=span, **round_ticks(*span, 3))
+        low, high = min(v for v in known if pd.notna(v)), max(v for v in known if pd.notna(v))
+        room = 0.1 * (high - low) or 0.05  # a line on the axis would be read as the axis
+        span = [low - room, high + room]
+        ticks = round_ticks(*span, 4)
+        if len(ticks["tickvals"]) < 3:
+            ticks = round_ticks(*span, 7)
+        fig.update_yaxes(range=span, title_text="nats", **ticks)
     fig.update_xaxes(
-        range=[left - edge, right + edge], layer="below traces", **round_ticks(left, right, 4)
+        range=[left - edge, right + edge],
+        title_text="mean tokens a head",
+        layer="below traces",
+        **budget_ticks(every, left - edge, right + edge),
     )
     return fig
+
+
+def budget_ticks(frame: pd.DataFrame, low: float, high: float, most: int = 4) -> dict:
+    """Ticks at the budgets that were asked, where these are few and on the axis; else round."""
+    asked = sorted({int(b) for b in frame["budget"]})
+    apart = min((b - a for a, b in pairwise(asked)), default=high - low)
+    if len(asked) < 2 or asked[0] < low or asked[-1] > high or apart * 3 * most < high - low:
+        return round_ticks(low, high, most)
+    return dict(tickvals=asked, ticktext=[str(b) for b in asked])
 
 
 def end_name(label: str, look: Look) -> str:

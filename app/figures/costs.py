@@ -10,11 +10,13 @@ import math
 import pandas as pd
 import plotly.graph_objects as go
 
+from app.figures.names import brief
 from app.figures.overtime import byte_unit
 from app.figures.theme import LIGHT, Look, name_label, number_cell, placeholder, put, start
 from app.words import cache_size, number
 
 ROW = 30
+NAME = 34  # characters of a method's name
 
 
 def _named(fig: go.Figure, frame: pd.DataFrame) -> None:
@@ -22,7 +24,7 @@ def _named(fig: go.Figure, frame: pd.DataFrame) -> None:
     fig.update_yaxes(
         range=[len(frame) - 0.4, -0.6],
         tickvals=list(range(len(frame))),
-        ticktext=[name_label(x, 26) for x in frame["label"]],
+        ticktext=[name_label(x, NAME) for x in map(brief(frame["label"]).get, frame["label"])],
         ticklabelstandoff=8,
         showgrid=False,
     )

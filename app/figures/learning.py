@@ -62,19 +62,10 @@ def learning(
             hovertemplate="%{y:.3f} at step %{x}",
         )
         last = lesson.frame.iloc[-1]
-        if lesson.name and last["step"] > 0.7 * steps:
-            ends.append((float(last["accuracy"]), plain(lesson.name), lesson.mark.text))
-        elif lesson.name:  # it ended early: its name stands behind its end
-            fig.add_annotation(
-                x=float(last["step"]),
-                y=float(last["accuracy"]),
-                text=plain(lesson.name),
-                showarrow=False,
-                xanchor="left",
-                yanchor="bottom",  # above the lines that go on
-                yshift=4,
-                font=dict(size=12, color=lesson.mark.text),
-            )
+        if lesson.name:
+            early = last["step"] <= 0.7 * steps  # its line does not reach its name
+            told = f"<br>to step {int(last['step'])}" if early else ""
+            ends.append((float(last["accuracy"]), plain(lesson.name) + told, lesson.mark.text))
     if not known:
         placeholder(fig, look, "no steps yet")
     probability_axis(fig, title="accuracy in training")

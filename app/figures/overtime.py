@@ -26,12 +26,19 @@ from app.figures.theme import (
     token_label,
 )
 from app.figures.timeline import shown_events
-from app.words import number
+from app.words import fixed
 
 SMALL, WIDE = 182, 250
 SMOOTH = 16  # tokens of the moving mean
 NOTHING = "No questions, or nothing to put back"
-DASHES = ("solid", "6px,3px", "2px,3px", "10px,3px,2px,3px", "1px,2px")
+# A mark's line, and the same as letters before its name.
+DASHES = {
+    "solid": "──",
+    "6px,4px": "╌╌",
+    "2px,3px": "∙∙∙",
+    "10px,3px,2px,3px": "─∙─",
+    "16px,5px": "─ ─",
+}
 
 
 def event_lines(fig: go.Figure, look: Look, events: Sequence[int], chosen: int | None) -> None:
@@ -186,25 +193,25 @@ def retention(
     look: Look = LIGHT,
 ) -> go.Figure:
     """frame: seen, mark, retained: share of each mark's entries that are still in the cache."""
-    fig = start(look, "Marks still in the cache", subtitle, height=WIDE, left=NAMED, right=116)
+    fig = start(look, "Marks still in the cache", subtitle, height=WIDE, left=NAMED, right=140)
     if not len(frame):
         placeholder(fig, look, "No marks, or no events")
         return fig
     event_lines(fig, look, events, chosen)
-    ends = []
+    ends, dashes = [], list(DASHES)
     for place, (name, held) in enumerate(frame.groupby("mark", sort=False)):
-        wide = place % 5 == 0
+        dash = dashes[place % len(dashes)]
+        wide = dash == "solid"
         fig.add_scatter(
             x=held["seen"],
             y=held["retained"],
             mode="lines",
-            line=dict(
-                color=look.gold, width=2.25 if wide else 1.75, shape="hv", dash=DASHES[place % 5]
-            ),
+            line=dict(color=look.gold, width=2.25 if wide else 1.75, shape="hv", dash=dash),
             name=name_label(name),
             hovertemplate="%{y:.2f}",
         )
-        ends.append((float(held["retained"].iloc[-1]), name_label(name, 16), look.gold_text))
+        words = f"{DASHES[dash]} {name_label(name, 16)}"
+        ends.append((float(held["retained"].iloc[-1]), words, look.gold_text))
     end_labels(fig, float(frame["seen"].max()), ends, least=0.1)
     probability_axis(fig, title="share of entries")
     fig.update_xaxes(range=ends_of(frame["seen"]), title_text="tokens read", layer="below traces")
@@ -221,7 +228,7 @@ def restored(frame: pd.DataFrame, *, nothing: str = NOTHING, look: Look = LIGHT)
         "Put back what was evicted",
         "Log-probability. Hollow: as it was; solid: put back; grey: full cache",
         height=max(190, 104 + 34 * len(frame)),
-        right=170,
+        right=190,
         left=8,
     )
     if not len(frame):
@@ -251,13 +258,12 @@ def restored(frame: pd.DataFrame, *, nothing: str = NOTHING, look: Look = LIGHT)
             text=hover,
             hovertemplate=f"%{{text}}, {words}: %{{x:.2f}}<extra></extra>",
         )
-    columns = (("before", "was"), ("after", "put back"), ("full", "full"))
+    columns = (("before", "as it was", 70), ("after", "put back", 132), ("full", "full", 184))
     labels = []
-    for column, (name, head) in enumerate(columns):
-        x = 14 + 52 * (column + 1)
+    for name, head, x in columns:
         labels.append(number_cell(x, -0.75, head, look.ink3))
         for place, value in enumerate(frame[name]):
-            labels.append(number_cell(x, place, number(float(value), 2), look.ink))
+            labels.append(number_cell(x, place, fixed(float(value), 2), look.ink))
     put(fig, labels=labels)
     fig.update_layout(hovermode="closest")
     fig.update_yaxes(

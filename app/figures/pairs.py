@@ -10,6 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.figures.budget import MEASURES
+from app.figures.names import brief
 from app.figures.spans import add_spans, span
 from app.figures.theme import (
     LIGHT,
@@ -21,7 +22,9 @@ from app.figures.theme import (
     round_ticks,
     start,
 )
-from app.words import count, number, p_value
+from app.words import count, fixed, p_value
+
+NAME = 34  # characters of a method's name
 
 
 def paired(frame: pd.DataFrame, *, measure: str, look: Look = LIGHT) -> go.Figure:
@@ -43,11 +46,12 @@ def paired(frame: pd.DataFrame, *, measure: str, look: Look = LIGHT) -> go.Figur
         placeholder(fig, look, "Two methods are needed for a difference")
         return fig
     names, cells, dots, place = [], [], [], 0
+    short = brief([*frame["a"], *frame["b"]])
     for budget, held in frame.groupby("budget", sort=True):
         names.append((place, f"<b>{count(int(budget), 'token')}</b>"))
         place += 1
         for row in held.to_dict("records"):
-            name = f"{name_label(row['a'], 26)} − {name_label(row['b'], 26)}"
+            name = f"{name_label(short[row['a']], NAME)} − {name_label(short[row['b']], NAME)}"
             cells += _numbers(look, row, place)
             told = f", {p_value(row.get('p_corrected'))}"
             dots.append(row | dict(y=place, solid=row["resolved"], told=told, name=name))
@@ -81,7 +85,7 @@ def paired(frame: pd.DataFrame, *, measure: str, look: Look = LIGHT) -> go.Figur
 def _numbers(look: Look, row: dict, place: int) -> list[dict]:
     """A difference, its interval and its p, in three columns."""
     return [
-        number_cell(62, place, number(row["diff"]), look.ink),
+        number_cell(62, place, fixed(row["diff"], 3), look.ink),
         number_cell(156, place, span(row, 2), look.ink2),
         number_cell(232, place, p_value(row.get("p_corrected")), look.ink2),
     ]

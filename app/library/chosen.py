@@ -12,14 +12,15 @@ from app.style import text
 from app.words import count, joined, sentence
 
 MOST = 8  # runs side by side
+KEYS = {"head": "library-compare", "bar": "library-compare-bar"}
 
 
-def compare_button(chosen: pd.DataFrame) -> None:
-    """The page's one strong button, dead until two runs are chosen."""
+def compare_button(chosen: pd.DataFrame, place: str = "head") -> None:
+    """The page's one strong button, dead until two runs are chosen; `bar`: below a long table."""
     n = len(chosen)
     label = f"Compare {n} runs" if n > 1 else "Compare"
     why = "Choose two to eight runs in the table" if not 2 <= n <= MOST else None
-    if st.button(label, type="primary", disabled=why is not None, help=why, key="library-compare"):
+    if st.button(label, type="primary", disabled=why is not None, help=why, key=KEYS[place]):
         st.switch_page(state.compare(), query_params={"runs": ",".join(chosen["key"])})
 
 
@@ -31,7 +32,11 @@ def actions(chosen: pd.DataFrame) -> None:
             foreign.show(key)
         return
     keys = list(chosen["key"])
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="chosen-bar"):
+    bar = st.container(key="chosen-sticky")  # in sight, however deep in the table a run is chosen
+    with (
+        bar,
+        st.container(horizontal=True, vertical_alignment="center", gap="small", key="chosen-bar"),
+    ):
         row = chosen.iloc[0]
         if len(keys) == 1 and not foreign.is_foreign(row):
             page = state.eviction() if row["kind"] == "decode" else state.explore()
@@ -53,6 +58,8 @@ def actions(chosen: pd.DataFrame) -> None:
             on_click="ignore",
             key="library-export",
         )
+        if len(keys) > 1:
+            compare_button(chosen, "bar")
         if not state.read_only() and st.button("Delete", key="library-delete"):
             _ask_delete(chosen)
     if len(keys) == 1:

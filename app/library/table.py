@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from app import state
+from app import services, state
 from app.figures.theme import Look, look_of
 from app.figures.thumbnails import dots, sparkline
 from app.library.rows import SORTS
@@ -25,8 +25,9 @@ def table(rows: pd.DataFrame, order: str = "") -> pd.DataFrame:
     pages = max(1, -(-len(rows) // PAGE))
     page = min(state.number("page", 1), pages)
     shown = rows.iloc[(page - 1) * PAGE : page * PAGE].reset_index(drop=True)
+    labels = {model["name"]: model["label"] for model in services.schema()["models"]}
     event = st.dataframe(
-        drawn(shown, look),
+        drawn(shown, look, labels),
         column_order=columns(order),
         column_config=config(),
         hide_index=True,
@@ -49,9 +50,17 @@ def columns(order: str) -> list[str]:
     return [*COLUMNS[:at], *([by] if by in MORE else []), *COLUMNS[at:]]
 
 
-def drawn(rows: pd.DataFrame, look: Look) -> pd.DataFrame:
-    """What the table's cells hold; a run that is not whole says so in the place of its period."""
+def drawn(rows: pd.DataFrame, look: Look, labels: dict[str, str] | None = None) -> pd.DataFrame:
+    """What the table's cells hold; a run that is not whole says so in the place of its period.
+
+    `labels`: of models, as the form shows them.
+    """
     made = rows.copy()
+    made["model"] = rows["model"].map(lambda model: (labels or {}).get(model, model))
+    made["name"] = [
+        name.removesuffix(f", {memory}")
+        for name, memory in zip(rows["name"], rows["memory"], strict=True)
+    ]
     made["picture"] = [picture(row, look) for row in rows.itertuples()]
     made["when"] = [when(moment) for moment in rows["created"]]
     made["period"] = [period(row) for row in rows.itertuples()]
@@ -91,9 +100,9 @@ def when(moment: str) -> str:
 def config() -> dict:
     column = st.column_config
     return {
-        "name": column.TextColumn("Name", width=206),
-        "model": column.TextColumn("Model", width=110),
-        "memory": column.TextColumn("Memory", width=160),
+        "name": column.TextColumn("Name", width=200),
+        "model": column.TextColumn("Model", width=158),
+        "memory": column.TextColumn("Memory", width=218),
         "task": column.TextColumn("Task", width=80),
         "picture": column.ImageColumn(
             "Curve", width=150, help="0 to 1 upward; grey: full cache. Dots: loss by method"
@@ -104,10 +113,10 @@ def config() -> dict:
         "views": column.NumberColumn("Views", format="%d", width=62),
         "worst": column.NumberColumn("Worst", format="%.3f", width=62),
         "gap": column.NumberColumn("Gap", format="%.3f", width=62),
-        "period": column.TextColumn("Period", width=72, alignment="right"),
+        "period": column.TextColumn("Period", width=70, alignment="right"),
         "when": column.TextColumn("When", width=82),
-        "who": column.TextColumn("Who", width=118, help="Old code: made by another version"),
-        "tags": column.ListColumn("Tags", width=70),
+        "who": column.TextColumn("Who", width=76, help="Old code: made by another version"),
+        "tags": column.ListColumn("Tags", width=60),
     }
 
 

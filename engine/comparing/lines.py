@@ -17,7 +17,7 @@ from engine.comparing.kept import Line
 from engine.costs import LONGEST, kv_bytes
 from engine.kinds import DECODE, KVPRESS, evicts
 from engine.registry import MEMORIES, TASKS
-from engine.results import title
+from engine.titles import titled
 
 PLAIN = ("mean", "mean_low", "mean_high", "sigma", "chance")
 OWN = ("worst", "worst_phase", "gap", "gap_null", "gap_p")
@@ -34,7 +34,7 @@ def entry(made: Any, line: Line, block: dict, name: str, shared: int | None) -> 
     return {
         "key": run.key,
         "kind": run.kind,
-        "title": run.title or title(values, line.phrase),
+        "title": titled(run.title, values, line.phrase),
         "name": name,
         "subtitle": _subtitle(memory),
         "phrase": line.phrase,

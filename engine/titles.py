@@ -18,7 +18,7 @@ def title(values: dict, phrase: str) -> str:
 
 
 def titled(given: str, values: dict, phrase: str) -> str:
-    """A run's title in a list: own prompts by their first words, so that two are told apart."""
+    """A run's title in a list: own prompts are told apart by their answer and first words."""
     task = values.get("task") or {}
     if task.get("kind") != CUSTOM or given.casefold() not in ("", CUSTOM):
         return given or title(values, phrase)
@@ -28,7 +28,7 @@ def titled(given: str, values: dict, phrase: str) -> str:
     answer = _short(str(first.get("answer") or ""), ANSWER)
     if not words:
         return given or title(values, phrase)
-    return f"Custom: {words}" + (f" ({answer})" if answer else "")
+    return f"Custom, {answer}: {words}" if answer else f"Custom: {words}"
 
 
 def _short(text: str, most: int) -> str:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from app.library import rows, table
 from app.sharing import split
+from engine.titles import titled
 
 
 def line(**changes) -> dict:
@@ -76,3 +77,26 @@ def test_worst_and_gap_are_of_the_phases_where_a_stride_folds():
     assert list(made["worst"]) == [0.6, 0.3]
     assert list(made["gap"]) == [0.1, 0.4]
     assert rows.finding(made)[0] == "1 of 2 measured runs loses a phase"
+
+
+def test_own_prompts_are_told_apart_by_their_words():
+    text = "{{pad}}My flight leaves from gate {{target}}47B{{/target}} on Tuesday."
+    own = {"task": {"kind": "custom", "text": text, "answer": "47B"}}
+    assert titled("Custom", own, "W4") == "Custom, 47B: My flight leaves from gate…"
+    assert titled("", own, "W4") == titled("Custom", own, "W4")
+    assert titled("Mine", own, "W4") == "Mine"
+    table_of = {"task": {"kind": "custom", "prompts": [own["task"]]}}
+    assert titled("Custom", table_of, "") == titled("Custom", own, "")
+    assert titled("Custom", {"task": {"kind": "custom", "text": ""}}, "W4") == "Custom"
+    assert titled("", {"task": {"kind": "access_code"}}, "W4") == "access code, W4"
+    long = {"task": {"kind": "custom", "text": "x" * 99, "answer": ""}}
+    assert titled("", long, "") == f"Custom: {'x' * 27}…"
+
+
+def test_cells_name_models_as_the_form_and_memories_once():
+    from app.figures.theme import LIGHT
+
+    frame = rows.frame([line(title="access code, pooled W4 S4", model="small")])
+    page = table.drawn(frame, LIGHT, {"small": "Small 135M (controlled)"})
+    assert list(page["model"]) == ["Small 135M"]
+    assert list(page["name"]) == ["access code"]

@@ -32,11 +32,10 @@ def actions(chosen: pd.DataFrame) -> None:
             foreign.show(key)
         return
     keys = list(chosen["key"])
-    bar = st.container(key="chosen-sticky")  # in sight, however deep in the table a run is chosen
-    with (
-        bar,
-        st.container(horizontal=True, vertical_alignment="center", gap="small", key="chosen-bar"),
-    ):
+    bar = st.container(key="chosen-sticky").container(  # in sight, however long the table is
+        horizontal=True, vertical_alignment="center", gap="small", key="chosen-bar"
+    )
+    with bar:
         row = chosen.iloc[0]
         if len(keys) == 1 and not foreign.is_foreign(row):
             page = state.eviction() if row["kind"] == "decode" else state.explore()

@@ -56,7 +56,8 @@ def drawn(rows: pd.DataFrame, look: Look, labels: dict[str, str] | None = None) 
     `labels`: of models, as the form shows them.
     """
     made = rows.copy()
-    made["model"] = rows["model"].map(lambda model: (labels or {}).get(model, model))
+    named = {name: label.removesuffix(" (controlled)") for name, label in (labels or {}).items()}
+    made["model"] = rows["model"].map(lambda model: named.get(model, model))
     made["name"] = [
         name.removesuffix(f", {memory}")
         for name, memory in zip(rows["name"], rows["memory"], strict=True)
@@ -115,7 +116,7 @@ def config() -> dict:
         "gap": column.NumberColumn("Gap", format="%.3f", width=62),
         "period": column.TextColumn("Period", width=70, alignment="right"),
         "when": column.TextColumn("When", width=82),
-        "who": column.TextColumn("Who", width=76, help="Old code: made by another version"),
+        "who": column.TextColumn("Who", width=100, help="Old code: made by another version"),
         "tags": column.ListColumn("Tags", width=60),
     }
 

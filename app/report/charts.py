@@ -85,7 +85,8 @@ def compared(subject: Subject) -> list[Chart]:
         spoken = "; ".join(
             f"{row.name}, {row.measure}: {number(row.diff)}" for row in frame.itertuples()
         )
-        out.append(Chart(fig, spoken, claims.differences(subject), half=True))
+        note = claims.folding(subject)
+        out.append(Chart(fig, spoken, claims.differences(subject), note, half=True))
     sizes = sides.sizes(subject, LIGHT)
     if len(sizes):
         each = bool(sizes["per_token"].iloc[0])

@@ -262,7 +262,10 @@ def test_a_chart_that_no_run_shares_says_so_and_draws_nothing(client, monkeypatc
 
 
 def test_where_no_run_has_a_map_no_controls_and_no_frame_stand(client, monkeypatch):
+    asked = []
+
     def refuse(*args, **options):
+        asked.append(args)
         raise Refused(FieldError("model.id", "is a controlled model, whose attention is not here"))
 
     monkeypatch.setattr(client, "attention", refuse)
@@ -272,6 +275,9 @@ def test_where_no_run_has_a_map_no_controls_and_no_frame_stand(client, monkeypat
     assert "model.id" not in body
     assert "Layer" not in [field.label for field in at.number_input]
     assert len(specs(at)) == 2
+    at.run()
+    assert "the model is a controlled model" in html(at)
+    assert len(asked) == 3
 
 
 def test_what_is_compared_stands_there_before_it_is_compared(client, monkeypatch):

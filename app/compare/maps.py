@@ -18,6 +18,8 @@ from app.figures.timeline import STATES, colours
 from app.style import text
 from app.words import joined
 
+REFUSED = "compare-refused"  # in the session: run and place → why there is no map
+
 
 def place(subject: Subject, runs: list[dict], *, copies: bool, heads: str = "q_heads") -> dict:
     """Layer, head, prompt and shift, each from the address; only those that the picture needs."""
@@ -77,10 +79,7 @@ def attention(subject: Subject) -> None:
     look = look_of(state.theme())
     panels, cells, reasons, waits = [], [], {}, False
     for run in list(runs):
-        key, control = source(run)
-        found, reason = services.attention_or_reason(
-            key, at | {"queries": None, "keys": None} | ({"control": True} if control else {})
-        )
+        found, reason = _map(run, at)
         waits = waits or (found is None and not reason)
         if reason:
             reasons.setdefault(worded(reason), []).append(run["name"])
@@ -106,9 +105,23 @@ def attention(subject: Subject) -> None:
         _poll(runs, at)
 
 
+def _map(run: dict, at: dict) -> tuple[services.AttentionMap | None, str]:
+    """A run's map, or why there is none: the service tells that once, and would then try anew."""
+    key, control = source(run)
+    asked = at | {"queries": None, "keys": None} | ({"control": True} if control else {})
+    told = st.session_state.setdefault(REFUSED, {})
+    place = (key, *asked.items())
+    if place in told:
+        return None, told[place]
+    found, reason = services.attention_or_reason(key, asked)
+    if reason:
+        told[place] = reason
+    return found, reason
+
+
 def worded(reason: str) -> str:
     """A refusal of a field as a sentence with a subject."""
-    told = reason.removeprefix("model.id: ")
+    told = reason.removeprefix("attention: ").removeprefix("model.id: ")
     return f"the model {told}" if told.startswith("is ") else told
 
 
@@ -146,9 +159,7 @@ def _poll(runs: list[dict], at: dict) -> None:
     def now() -> None:
         ready = 0
         for run in runs:
-            key, control = source(run)
-            asked = at | {"queries": None, "keys": None} | ({"control": True} if control else {})
-            found, reason = services.attention_or_reason(key, asked)
+            found, reason = _map(run, at)
             ready += found is not None or bool(reason)
         before = st.session_state.get("compare-ready", -1)
         st.session_state["compare-ready"] = ready

@@ -172,7 +172,7 @@ def test_a_learning_curve_keeps_its_axis_and_names_what_ended_early():
     fig = learning(lessons, title="t", subtitle="s", steps=600)
     assert tuple(fig.layout.xaxis.range) == (0, 600)
     places = {a.text: a.x for a in fig.layout.annotations}
-    assert places == {"all": 600, "40 steps": 40}
+    assert places == {"all": 600, "40 steps<br>to step 40": 600}  # across no other line
 
 
 def test_figures_of_the_page_draw_empty_frames():

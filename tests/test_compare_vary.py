@@ -208,7 +208,7 @@ def test_the_table_has_what_differs_the_numbers_and_the_differences(here, call):
     lines = text.splitlines()
     assert lines[0].startswith("Overlap buys the worst phase: .60 against .20, at two")
     assert any(line.split()[:5] == ["Stride", "S", "–", "4", "2"] for line in lines)
-    assert not any(line.startswith("Protocol") for line in lines)
+    assert not any(line.startswith("Padding") for line in lines)
     assert "against Full cache, paired by prompt (Holm, 6 comparisons)" in text
     made = here.client.compare([first, second])
     for run in made["runs"]:
@@ -219,7 +219,7 @@ def test_the_table_has_what_differs_the_numbers_and_the_differences(here, call):
 
 def test_all_fields_are_shown_when_asked(call):
     _, text, _ = call("compare", spec(4, 4).key, spec(4, 2).key, "--all")
-    assert any(line.startswith("Protocol") for line in text.splitlines())
+    assert any(line.startswith("Padding") for line in text.splitlines())
 
 
 def test_what_is_not_compared_is_told_once(call):

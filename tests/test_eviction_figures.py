@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 
 from app.eviction import frames
-from app.figures.budget import against_budget, budget_panel, hover, pareto
+from app.figures.budget import against_budget, budget_panel, budget_ticks, hover, pareto
 from app.figures.costs import held, latency
 from app.figures.marks import mark
+from app.figures.names import brief
 from app.figures.observed import cosine, coverage, distances, pca
 from app.figures.overtime import SMOOTH, held_bytes, likelihood, regret, restored, retention
 from app.figures.pairs import paired
@@ -192,7 +193,7 @@ def test_regret_and_retention_stand_on_shares():
     marks["retained"] = [1.0, 0.5, 0.9, 0.2]
     fig = retention(marks, subtitle="")
     assert len({t.line.dash for t in fig.data}) == 2
-    assert {"plan", "old tower"} <= set(texts(fig))
+    assert {"── plan", "╌╌ old tower"} <= set(texts(fig))  # as their lines are dashed
 
 
 def test_restored_answers_move_from_hollow_to_solid_with_numbers_beside():
@@ -200,7 +201,7 @@ def test_restored_answers_move_from_hollow_to_solid_with_numbers_beside():
     fig = restored(frame)
     kinds = {t.name: t.marker.symbol for t in fig.data if t.name}
     assert kinds == {"full cache": "circle", "as it was": "circle-open", "put back": "circle"}
-    assert {"−4", "−1", "−.50", "was", "put back", "full"} <= set(texts(fig))
+    assert {"−4.00", "−1.00", "−.50", "as it was", "put back", "full"} <= set(texts(fig))
     assert list(fig.layout.yaxis.ticktext) == ["&lt;i&gt;"]
 
 
@@ -254,6 +255,18 @@ def test_panels_of_many_methods_share_one_scale():
     ]
     assert figs[0].layout.yaxis.range == figs[1].layout.yaxis.range
     assert figs[0].layout.xaxis.range == figs[1].layout.xaxis.range
+    assert budget_ticks(frame, 90, 130)["ticktext"] == ["96", "128"]  # the budgets that were asked
+    assert budget_ticks(frame, 100, 130)["ticktext"] != ["96", "128"]  # they leave the axis
+    full = {"value": 0.0, "low": None, "high": None}
+    narrow = budget_panel(frame.head(2), frame, full, measure="nll").layout.yaxis
+    assert narrow.range[0] < 0  # the full cache's line is not the axis
+    assert len(narrow.tickvals) >= 3
+    assert narrow.title.text == "nats"
+
+
+def test_names_are_as_short_as_they_differ():
+    labels = ["beacon", "beacon, beacons 0, recent 32", "rkv, every 16"]
+    assert list(brief(labels).values()) == ["beacon", "beacon, beacons 0, recent 32", "rkv"]
 
 
 def test_pareto_joins_what_is_flagged_with_the_full_cache():

@@ -35,7 +35,7 @@ def test_a_valid_change_names_another_run_and_shows_its_budgets(client):
     assert "<td>64</td>" in body
     assert "not measured yet" in body
     assert "The first prompt" in body
-    assert "4 arms, about" in body
+    assert "3 methods × 1 budget and the full cache, about" in body
 
 
 def test_shares_are_a_unit_too(client):

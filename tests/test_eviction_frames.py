@@ -8,6 +8,10 @@ import pandas as pd
 import pytest
 
 from app.eviction import claims, frames
+from app.eviction.published import head
+from app.eviction.quality import _shown
+from app.eviction.recipe import words
+from app.eviction.strip import text
 from app.figures.theme import LIGHT
 
 STEPS = 120
@@ -169,3 +173,33 @@ def test_the_order_over_all_budgets_needs_more_than_one():
     assert told.startswith("Over all budgets, NLL in nats, the best first: full 2.05, random 2.85.")
     assert "full .97, rkv .20, random 0" in claims.overall(lines, "recall")
     assert claims.overall([line | {"budgets": [96]} for line in lines], "nll") == ""
+
+
+# ---- words
+
+
+def test_published_tables_are_named_once():
+    rows = [{"source": f"BKV Table {n}"} for n in ("4", "4 and 5", "5")]
+    assert head(rows) == "Published, BKV Tables 4 and 5"
+    assert head(rows[:1]) == "Published, BKV Table 4"
+    assert head([*rows, {"source": "PWS Fig. 2"}]).endswith("BKV Table 5, PWS Fig. 2")
+
+
+def test_options_are_named_as_the_form_names_them():
+    fields = [{"name": "n_beacon", "label": "Beacons"}, {"name": "every"}]
+    schema = {"methods": {"beacon": {"fields": fields}}}
+    assert words("beacon, n_beacon 0, every 16", schema) == "beacon, beacons 0, every 16"
+    assert words("pooled W8 S8, max", schema) == "pooled W8 S8, max"
+
+
+def test_a_column_has_one_number_of_digits_and_no_none():
+    rows = [{"label": "a", "budget": None, "kept_share": 1.0, "nll": 3.0, "peak_bytes": 20_736_000}]
+    rows += [{"label": "b", "budget": 96, "kept_share": 0.25, "nll": None, "peak_bytes": 5_900_000}]
+    told = _shown(pd.DataFrame(rows)).to_html()
+    assert all(f">{cell}<" in told for cell in ("1.00", ".25", "3.000", "–", "20.7\u00a0MB", "96"))
+    assert "None" not in told
+
+
+def test_a_line_ends_before_a_word_not_within_one():
+    told = [{"position": i, "text": t} for i, t in enumerate(["a", " b", "c", "\n"])]
+    assert text(told, {}).count("<wbr>") == 2

@@ -11,7 +11,7 @@ from app.compare import address, vary
 from app.compare.subject import NAMES, Subject
 from app.services_compare import MOST
 from app.style import html_of, text
-from app.words import ago, count, joined, prose
+from app.words import ago, count, prose
 
 FOUND = 12  # runs listed of a search
 RECENT = "compare-recent"  # chips that were taken away stay at hand
@@ -29,12 +29,9 @@ def top(subject: Subject, live: Callable[[Callable[[Subject], None]], None]) -> 
 
 
 def coming(keys: tuple[str, ...]) -> None:
-    """What stands there while the service compares: how many runs, which, and that it works."""
-    known = {row["key"]: row for row in services.runs()}
-    names = [str((known.get(key) or {}).get("title") or key) for key in keys]
+    """What stands there while the service compares.  Asks it nothing: a link is to open at once."""
     text("context", "Comparison")
     text("finding", f"Comparing {count(len(keys), 'run')}", tag="div")
-    text("doubt", f"{joined(names)}.")
     text("note", "Their prompts are paired and tested; the first time takes some seconds.")
 
 

@@ -56,12 +56,14 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def fixed(value: float | None, digits: int) -> str:
-    """`−3.00`, `.50`: as `number`, with the same decimals in every cell of a column."""
+    """`−3.00`, `.50`, `0`: as `number`, with the same decimals in every cell of a column."""
     if value is None or not math.isfinite(value):
         return NOTHING
     text = f"{abs(value):.{digits}f}"
+    if not text.strip(".0"):
+        return "0"
     text = text[1:] if text.startswith("0.") else text
-    return ("−" if value < 0 and text.strip(".0") else "") + text
+    return ("−" if value < 0 else "") + text
 
 
 def p_value(p: float | None) -> str:

@@ -218,6 +218,23 @@ def test_a_running_member_opens_with_its_progress(client):
     assert client.member("w8s6")["status"] == "cancelled"
 
 
+def test_what_is_the_same_for_every_residue_is_a_sentence(client, monkeypatch):
+    shown = client.depth
+
+    def one_distance(key):
+        told = shown(key)
+        for point in told["distance"]["points"]:
+            point["x"] = 45.5
+        return told
+
+    before = len(charts(page(open="w8s6")))
+    services.depth.clear()
+    monkeypatch.setattr(client, "depth", one_distance)
+    at = page(open="w8s6")
+    assert "The same for every residue, 45.5 tokens" in html(at)
+    assert len(charts(at)) == before - 1
+
+
 def test_a_member_whose_model_loads_says_so():
     begun = {"done": 0, "total": 128, "seconds_left": None}
     told = progress({"status": "running", "progress": begun})

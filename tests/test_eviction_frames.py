@@ -13,6 +13,7 @@ from app.eviction.quality import _shown
 from app.eviction.recipe import words
 from app.eviction.strip import text
 from app.figures.theme import LIGHT
+from app.words import fixed
 
 STEPS = 120
 
@@ -167,11 +168,11 @@ def test_the_order_over_all_budgets_needs_more_than_one():
     lines = [
         {"label": "random", "budgets": [96, 128], "nll": 2.854, "recall": 0.0},
         {"label": "full", "budgets": [None], "nll": 2.05, "recall": 0.97},
-        {"label": "rkv", "budgets": [96, 128], "nll": None, "recall": 0.2},
+        {"label": "rkv, every 16", "budgets": [96, 128], "nll": None, "recall": 0.2},
     ]
     told = claims.overall(lines, "nll")
     assert told.startswith("Over all budgets, NLL in nats, the best first: full 2.05, random 2.85.")
-    assert "full .97, rkv .20, random 0" in claims.overall(lines, "recall")
+    assert "full .97, rkv (every 16) .20, random 0" in claims.overall(lines, "recall")
     assert claims.overall([line | {"budgets": [96]} for line in lines], "nll") == ""
 
 
@@ -198,6 +199,7 @@ def test_a_column_has_one_number_of_digits_and_no_none():
     told = _shown(pd.DataFrame(rows)).to_html()
     assert all(f">{cell}<" in told for cell in ("1.00", ".25", "3.000", "–", "20.7\u00a0MB", "96"))
     assert "None" not in told
+    assert [fixed(x, 1) for x in (0.0, 4.0, -0.5, None)] == ["0", "4.0", "−.5", "–"]
 
 
 def test_a_line_ends_before_a_word_not_within_one():

@@ -122,8 +122,14 @@ def overall(lines: list[dict], measure: str) -> str:
         return ""
     known.sort(key=lambda line: line[measure] if measure == "nll" else -line[measure])
     noun = {"nll": "NLL in nats", "recall": "recall"}[measure]
-    told = ", ".join(f"{line['label']} {number(line[measure], 2)}" for line in known)
+    told = ", ".join(f"{_called(line['label'])} {number(line[measure], 2)}" for line in known)
     return f"Over all budgets, {noun}, the best first: {told}. An order, not a test."
+
+
+def _called(label: str) -> str:
+    """`rkv (every 16)`: a name whose options are no further names of a list."""
+    kind, _, options = label.partition(", ")
+    return f"{kind} ({options})" if options else kind
 
 
 def against_full(arms: list[dict], measure: str) -> str:

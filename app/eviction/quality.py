@@ -201,7 +201,12 @@ def _table(subject: Subject) -> None:
     text("section", "Every number", tag="h2")
     wide = {"Method": st.column_config.TextColumn(width=240, pinned=True)}
     st.dataframe(
-        _shown(frame[held]), hide_index=True, width="stretch", key="numbers", column_config=wide
+        _shown(frame[held]),
+        hide_index=True,
+        width="stretch",
+        key="numbers",
+        column_config=wide,
+        placeholder=NOTHING,
     )
     st.download_button(
         "CSV",

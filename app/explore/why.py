@@ -194,7 +194,7 @@ def written(subject: Subject) -> None:
     texts = {part["text"] for part in parts.values()}
     heads = [f"the {name} {place}, {name_of(part.get('phase'))}" for name, part in parts.items()]
     if len(heads) == 2 and len(texts) == 1:
-        heads = [f"{' and at '.join(heads)}: the same text at both"]
+        heads = [f"{', and at '.join(heads)}: the same text"]
     for told_at, part in zip(heads, parts.values(), strict=False):
         st.html(
             f'<p class="ps-phase-line"><b>Written at {escape(told_at)}</b></p>'
